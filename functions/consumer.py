@@ -1,0 +1,49 @@
+"""SQS to the pipeline. Only the messages that failed go back to the queue."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from functions.sqs import ComesBack, failures_of, records_of
+from shared import runtime, telemetry
+from shared.db import get_queue
+from shared.dead_letter_store import store_dead_letter
+from shared.pipeline import process_submission
+from shared.queue import Poison, parse_body
+from shared.worker_context import Env, run_with_worker_env
+
+SETTLE_MARGIN = timedelta(seconds=2)  # kept back from every record, to write down that it ran out of time
+
+Record = Mapping[str, Any]
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    time_left = runtime.time_left(context)
+    worker = context.aws_request_id
+    try:
+        return runtime.run(lambda: consume(records_of(event), runtime.worker_env(), worker, time_left), time_left)
+    finally:
+        telemetry.flush()
+
+
+async def consume(records: Sequence[Record], env: Env, worker: str, time_left: timedelta) -> dict[str, Any]:
+    outcomes = await run_with_worker_env(env, lambda: settle(records, worker, time_left))
+    return failures_of(records, outcomes)
+
+
+async def settle(records: Sequence[Record], worker: str, time_left: timedelta) -> list[BaseException | None]:
+    return await asyncio.gather(*(settle_one(r, worker, time_left) for r in records), return_exceptions=True)
+
+
+async def settle_one(record: Record, worker: str, time_left: timedelta) -> None:
+    try:
+        message = parse_body(record["body"])
+    except Poison as poison:
+        await store_dead_letter(record["messageId"], record["body"], str(poison))
+        return
+    owner = f"{worker}/{record['messageId']}"
+    settled = await process_submission(message.id, owner, time_left - min(SETTLE_MARGIN, time_left / 4))
+    if settled.come_back_in is not None:
+        await get_queue().come_back_in(record["receiptHandle"], settled.come_back_in)
+        raise ComesBack

@@ -1,0 +1,29 @@
+"""Partial batches: what the functions behind a queue are given and must answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.telemetry import logger
+
+
+class ComesBack(Exception):
+    """Settled for now: the message was told when to reappear, and is reported so that Lambda keeps it."""
+
+
+def records_of(event: dict[str, Any]) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = event.get("Records", [])
+    if not records or any(record.get("eventSource") != "aws:sqs" for record in records):
+        raise ValueError("This function answers SQS events only.")
+    return records
+
+
+def failures_of(records: Sequence[Mapping[str, Any]], outcomes: Sequence[BaseException | None]) -> dict[str, Any]:
+    """Never None, which Lambda would read as "all good". BaseException: a record cancelled at its deadline must go
+    back to the queue too."""
+    failed = []
+    for record, outcome in zip(records, outcomes, strict=True):
+        if isinstance(outcome, BaseException):
+            if not isinstance(outcome, ComesBack):
+                logger.error("message goes back", exc_info=outcome, extra={"message": record["messageId"]})
+            failed.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failed}

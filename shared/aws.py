@@ -1,0 +1,85 @@
+"""The one place that talks to AWS: a client per service, made on first use and kept for the life of the process."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import aioboto3
+import aiobotocore.session
+import orjson
+from aiobotocore.parsers import AioJSONParser, AioResponseParserFactory
+from botocore import xform_name
+from botocore.config import Config
+
+from shared.settings import Settings
+
+# Short timeouts: a store call that hangs must leave its handler time to answer.
+_QUICK = Config(
+    connect_timeout=1,
+    read_timeout=2,
+    max_pool_connections=50,  # the default of 10 caps a wide gather
+    retries={"mode": "standard", "total_max_attempts": 3},
+    parameter_validation=False,
+    s3={"addressing_style": "path"},
+)
+_PATIENT = _QUICK.merge(Config(read_timeout=10))
+_CONFIGS = {"s3": _PATIENT}
+
+
+class Aws:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._session = _session()
+        self._clients: dict[str, Any] = {}
+        self._connecting = asyncio.Lock()
+        self._stack = AsyncExitStack()
+
+    async def call(self, service: str, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        client = await self._client(service)
+        result: dict[str, Any] = await getattr(client, xform_name(operation))(**params)
+        return result
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+        self._clients.clear()
+
+    async def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            async with self._connecting:  # parallel first calls share one client
+                if service not in self._clients:
+                    self._clients[service] = await self._connect(service)
+        return self._clients[service]
+
+    async def _connect(self, service: str) -> Any:
+        client = self._session.client(
+            service,
+            region_name=self._settings.region,
+            endpoint_url=self._settings.endpoint_url,
+            config=_CONFIGS.get(service, _QUICK),
+        )
+        return await self._stack.enter_async_context(client)
+
+
+def _session() -> aioboto3.Session:
+    session = aiobotocore.session.AioSession()
+    session.register_component("response_parser_factory", _PlainJsonFactory())
+    return aioboto3.Session(botocore_session=session)
+
+
+class _PlainJsonFactory(AioResponseParserFactory):
+    def create_parser(self, protocol_name: str) -> Any:
+        if protocol_name == "json":  # DynamoDB, SQS, Secrets Manager
+            return _PlainJsonParser()
+        return super().create_parser(protocol_name)
+
+
+class _PlainJsonParser(AioJSONParser):
+    """Successful answers as the JSON they are: walking botocore's shapes is most of the cost of a batch read."""
+
+    async def parse(self, response: dict[str, Any], shape: Any) -> Any:
+        if response["status_code"] >= 300:
+            return await super().parse(response, shape)
+        parsed = orjson.loads(response["body"] or b"{}")
+        parsed["ResponseMetadata"] = {"HTTPStatusCode": response["status_code"]}
+        return parsed

@@ -1,0 +1,89 @@
+"""The files of a skill, stored once by their hash: one gzip archive in the bucket."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.errors import NotFound, Unavailable
+
+Files = Mapping[str, bytes]
+
+
+class Content(Protocol):
+    async def put_files(self, files: Files) -> str:
+        """Stores the files and returns their content hash. Storing the same files again changes nothing."""
+        ...
+
+    async def get_files(self, content_hash: str) -> dict[str, bytes]: ...
+
+    async def put_body(self, key: str, body: bytes) -> None: ...
+
+    async def check(self) -> None:
+        """Raises Unavailable when the bucket does not answer."""
+        ...
+
+
+def content_hash_of(files: Files) -> str:
+    """sha256 over the sorted lines `sha256(content) SP size SP path LF` of the raw bytes."""
+    lines = sorted(f"{hashlib.sha256(data).hexdigest()} {len(data)} {path}\n" for path, data in files.items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def pack(files: Files) -> bytes:
+    """The same files always give the same bytes."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(files):
+            member = tarfile.TarInfo(path)
+            member.size = len(files[path])
+            archive.addfile(member, io.BytesIO(files[path]))
+    return gzip.compress(raw.getvalue(), mtime=0)
+
+
+def unpack(packed: bytes) -> dict[str, bytes]:
+    files = {}
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(packed))) as archive:
+        for member in archive:
+            body = archive.extractfile(member)  # in memory: nothing is ever written to disk
+            if body is not None:
+                files[member.name] = body.read()
+    return files
+
+
+class S3Content:
+    def __init__(self, wire: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]], bucket: str) -> None:
+        self._wire = wire
+        self._bucket = bucket
+
+    async def put_files(self, files: Files) -> str:
+        content_hash = content_hash_of(files)
+        await self.put_body(f"content/{content_hash}", pack(files))
+        return content_hash
+
+    async def get_files(self, content_hash: str) -> dict[str, bytes]:
+        answer = await self._call("GetObject", {"Key": f"content/{content_hash}"})
+        try:
+            return unpack(await answer["Body"].read())
+        except BotoCoreError as error:
+            raise Unavailable("The content store broke off its answer.") from error
+
+    async def put_body(self, key: str, body: bytes) -> None:
+        await self._call("PutObject", {"Key": key, "Body": body})
+
+    async def check(self) -> None:
+        await self._call("HeadBucket", {})
+
+    async def _call(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._wire(operation, {"Bucket": self._bucket, **params})
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchKey":
+                raise NotFound("This content is not stored.") from error
+            raise Unavailable("The content store refused the request.") from error
+        except BotoCoreError as error:
+            raise Unavailable("The content store does not answer.") from error

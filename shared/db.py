@@ -1,0 +1,39 @@
+"""How everything reaches storage: the env of the batch when there is one, else the request env of the process."""
+
+from datetime import datetime
+
+from shared.content import Content
+from shared.kv import KV
+from shared.queue import Queue
+from shared.runtime import request_env
+from shared.secret_store import Secrets
+from shared.settings import Settings
+from shared.worker_context import Env, get_worker_env
+
+
+def get_env() -> Env:
+    return get_worker_env() or request_env()
+
+
+def get_kv() -> KV:
+    return get_env().kv
+
+
+def get_content() -> Content:
+    return get_env().content
+
+
+def get_queue() -> Queue:
+    return get_env().queue
+
+
+def get_secrets() -> Secrets:
+    return get_env().secrets
+
+
+def get_settings() -> Settings:
+    return get_env().settings
+
+
+def now() -> datetime:
+    return get_env().clock()

@@ -1,0 +1,63 @@
+"""Messages that could not be processed, kept for a person. One per message id, however often it is delivered."""
+
+from datetime import datetime
+
+import msgspec
+
+from shared.db import get_content, get_kv, now
+from shared.documents import encode, stamp
+from shared.errors import ConditionFailed
+from shared.kv import ABSENT, LISTS, Key, Put, shard_of
+from shared.telemetry import count, logger
+
+LARGEST_BODY = 100 * 1024
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str  # of the message
+    reason: str
+    submission_id: str | None
+    body: str | None  # None: too large for a record, kept in the bucket under `body_key`
+    body_key: str | None
+    received_at: datetime
+
+
+async def store_dead_letter(message_id: str, body: str, reason: str, submission_id: str | None = None) -> None:
+    raw = body.encode(errors="replace")
+    body_key = None
+    if len(raw) > LARGEST_BODY:
+        body_key = f"dead-letters/{message_id}"
+        await get_content().put_body(body_key, raw)
+    letter = DeadLetter(
+        id=message_id,
+        reason=reason,
+        submission_id=submission_id,
+        body=None if body_key else raw.decode(),
+        body_key=body_key,
+        received_at=now(),
+    )
+    try:
+        await get_kv().put(_put_of(letter))
+    except ConditionFailed:
+        return  # delivered again: it is stored already
+    logger.warning("dead letter", extra={"message": message_id, "submission": submission_id, "problem": reason})
+    count("DeadLetters")
+
+
+async def find_dead_letter(message_id: str) -> DeadLetter | None:
+    doc = await get_kv().get(_key(message_id))
+    return None if doc is None else msgspec.json.decode(doc, type=DeadLetter)
+
+
+def _key(message_id: str) -> Key:
+    return Key(f"dead-letter:{message_id}")
+
+
+def _put_of(letter: DeadLetter) -> Put:
+    row = {"id": letter.id, "reason": letter.reason[:200], "submissionId": letter.submission_id}
+    attrs: dict[str, str | int] = {
+        "row": encode(row),
+        "listPk": f"{LISTS['dead-letter:']}#{shard_of(letter.id)}",
+        "listSk": f"{stamp(letter.received_at)}#{letter.id}",
+    }
+    return Put(_key(letter.id), encode(letter), attrs, ABSENT)

@@ -1,0 +1,43 @@
+"""The pause switch of the queue. A pause always ends by itself: one left on for ever stopped a platform for weeks."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.documents import encode
+from shared.errors import InvalidRequest
+from shared.kv import Key, Put
+from shared.timing import DEFAULT_PAUSE, LONGEST_PAUSE
+
+PAUSE_KEY = Key("queue:paused")
+
+
+class Pause(msgspec.Struct, frozen=True):
+    until: datetime
+    by: str
+    reason: str
+
+
+async def pause_queue(by: str, reason: str, duration: timedelta = DEFAULT_PAUSE) -> Pause:
+    if not timedelta() < duration <= LONGEST_PAUSE:
+        raise InvalidRequest("A pause lasts more than 0 and at most 24 hours.")
+    return await _put(Pause(now() + duration, by, reason))
+
+
+async def resume_queue(by: str, reason: str) -> Pause:
+    return await _put(Pause(now(), by, reason))
+
+
+async def find_pause() -> Pause | None:
+    return pause_of(await get_kv().get(PAUSE_KEY), now())
+
+
+def pause_of(doc: str | None, at: datetime) -> Pause | None:
+    pause = None if doc is None else msgspec.json.decode(doc, type=Pause)
+    return pause if pause and at < pause.until else None
+
+
+async def _put(pause: Pause) -> Pause:
+    await get_kv().put(Put(PAUSE_KEY, encode(pause)))
+    return pause

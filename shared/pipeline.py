@@ -1,0 +1,175 @@
+"""What a worker does with one submission: claim it, judge it, publish or refuse it. Whatever happens, the record says
+where it stands and why, and the message is only given up when the record no longer needs it."""
+
+import asyncio
+import random
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.db import get_kv, get_queue, now
+from shared.errors import LostLease, NeedsPerson, NotFound, PlatformError, Refused
+from shared.front_matter import read_front_matter
+from shared.pause import PAUSE_KEY, Pause, pause_of
+from shared.skill_source import fetch_files
+from shared.skill_store import publish
+from shared.submission_store import (
+    claim_submission,
+    commit,
+    find_submission,
+    get_submission,
+    move_submission,
+    submission_key,
+    touch_submission,
+)
+from shared.submissions import ACTIVE_STATES, State, Submission, move
+from shared.telemetry import logger
+from shared.timing import LEASE_MARGIN, LONGEST_DELAY, MAX_ATTEMPTS, RETRY_BASE
+
+
+class Settled(NamedTuple):
+    """What becomes of the message: None deletes it, a delay lets it come back."""
+
+    come_back_in: timedelta | None = None
+
+
+DONE = Settled()
+
+
+async def process_submission(submission_id: str, worker: str, time_left: timedelta) -> Settled:
+    """Raises only when the message must be delivered again by the queue itself."""
+    submission, pause = await _read(submission_id)
+    at = now()
+    if submission.state not in ACTIVE_STATES or submission.has_live_lease(at):
+        return DONE  # finished, parked, or somebody else's
+    early = _early_until(submission, pause, at)
+    if early is not None:
+        return await _wait(submission, early, at)
+    if submission.attempts >= MAX_ATTEMPTS:
+        await give_up(submission)
+        return DONE
+    try:
+        held = Held(await claim_submission(submission, worker, time_left + LEASE_MARGIN))
+    except LostLease:
+        return DONE  # another worker was faster
+    return await _work(held, time_left)
+
+
+class Held:
+    """A submission this worker holds the lease of. Each move is refused once the lease is lost."""
+
+    def __init__(self, submission: Submission) -> None:
+        self.submission = submission
+
+    async def move(self, to: State, reason: str | None = None, **set_: Any) -> None:
+        self.submission = await move_submission(self.submission, to, "worker", reason, **set_)
+
+
+async def give_up(submission: Submission) -> Submission:
+    """Every attempt is used up: a person decides, with the last error before them."""
+    detail = f": {submission.error}" if submission.error else ""
+    return await commit(
+        lambda at: move(
+            submission,
+            State.ON_HOLD,
+            "recovery",
+            at,
+            f"stuck: gave up after {MAX_ATTEMPTS} attempts{detail}",
+            parked_by="faults",
+        )
+    )
+
+
+async def park_undelivered(submission_id: str, reason: str) -> None:
+    """For a message that died in the queue. A record that is done, or that a live worker holds, is left alone."""
+    submission = await find_submission(submission_id)
+    if submission is None or submission.state not in ACTIVE_STATES or submission.has_live_lease(now()):
+        return
+    try:
+        await move_submission(submission, State.ON_HOLD, "system", f"its message {reason}", parked_by="faults")
+    except LostLease:
+        logger.info("moved while being parked, left alone", extra={"submission": submission_id})
+
+
+async def _read(submission_id: str) -> tuple[Submission, Pause | None]:
+    read = await get_kv().get_many([submission_key(submission_id), PAUSE_KEY])
+    doc = read.found.get(submission_key(submission_id))
+    if doc is None:
+        submission = await get_submission(submission_id)  # tells "not there" from "not readable" by its error
+    else:
+        submission = msgspec.json.decode(doc, type=Submission)
+    return submission, pause_of(read.found.get(PAUSE_KEY), now())
+
+
+def _early_until(submission: Submission, pause: Pause | None, at: datetime) -> datetime | None:
+    waits = [wait for wait in (pause and pause.until, submission.not_before) if wait and wait > at]
+    return max(waits, default=None)
+
+
+async def _wait(submission: Submission, until: datetime, at: datetime) -> Settled:
+    """A successor takes the place of a message that came too early, so waiting never uses up its receives."""
+    next_look = min(until, at + LONGEST_DELAY)  # not the end of a pause: it may be lifted before
+    if submission.not_before is None or submission.not_before < next_look:
+        try:
+            await touch_submission(submission, not_before=next_look)
+        except LostLease:
+            return DONE  # it moved meanwhile: whoever moved it sees to it
+    await get_queue().send(submission.id, next_look - at)
+    return DONE
+
+
+async def _work(held: Held, time_left: timedelta) -> Settled:
+    try:
+        async with asyncio.timeout(time_left.total_seconds()):
+            await _decide(held)
+    except LostLease:
+        logger.info("lease lost, left to its new holder", extra={"submission": held.submission.id})
+        return DONE
+    except Exception as fault:  # noqa: BLE001 - whatever went wrong, the record must not stay leased without a worker
+        return await _retry_or_hold(held, fault)
+    logger.info("submission settled", extra={"submission": held.submission.id, "state": held.submission.state})
+    return DONE
+
+
+async def _decide(held: Held) -> None:
+    try:
+        await _verify(held)
+    except Refused as refusal:
+        await held.move(State.REJECTED, str(refusal))
+    except NeedsPerson as hold:
+        await held.move(State.ON_HOLD, str(hold), parked_by=hold.parked_by)
+
+
+async def _verify(held: Held) -> None:
+    files = await fetch_files(held.submission)
+    front_matter = read_front_matter(files["SKILL.md"])
+    await held.move(State.AUTO_APPROVED)
+    held.submission = await publish(held.submission, front_matter)
+
+
+async def _retry_or_hold(held: Held, fault: Exception) -> Settled:
+    submission = held.submission
+    error = describe(fault)
+    logger.warning(
+        "attempt failed", exc_info=fault, extra={"submission": submission.id, "attempt": submission.attempts}
+    )
+    try:
+        if submission.attempts >= MAX_ATTEMPTS:
+            held.submission = await give_up(msgspec.structs.replace(submission, error=error))
+            return DONE
+        delay = RETRY_BASE * 2 ** (submission.attempts - 1) * random.uniform(1, 1.5)  # noqa: S311 - spreads load
+        reason = f"attempt {submission.attempts} of {MAX_ATTEMPTS} failed: {error}"
+        await held.move(State.RECEIVED, reason, error=error, not_before=now() + delay)
+    except LostLease:
+        return DONE
+    return Settled(come_back_in=delay)
+
+
+def describe(fault: BaseException) -> str:
+    """For the record and its readers: our own words, never an internal message."""
+    if isinstance(fault, TimeoutError):
+        return "it took too long"
+    if isinstance(fault, PlatformError) and not isinstance(fault, NotFound):
+        return str(fault).rstrip(".")
+    return f"an unexpected fault ({type(fault).__name__})"

@@ -1,0 +1,77 @@
+"""The submission queue. A message names a submission and nothing else: the record is the truth."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Any, Protocol
+
+import msgspec
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.errors import PlatformError, Unavailable
+
+SCHEMA = 1
+
+
+class Poison(PlatformError):
+    """A body that names no submission, whatever is done with it."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """Newer senders may add fields: they are ignored, never refused."""
+
+    id: str
+    schema: int
+
+
+class Queue(Protocol):
+    async def send(self, submission_id: str, delay: timedelta = timedelta()) -> None: ...
+
+    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+        """A received message reappears after the delay instead of the queue's visibility timeout."""
+        ...
+
+    async def check(self) -> None:
+        """Raises Unavailable when the queue does not answer."""
+        ...
+
+
+def body_of(submission_id: str) -> str:
+    return msgspec.json.encode({"schema": SCHEMA, "id": submission_id}).decode()
+
+
+def parse_body(body: str) -> Message:
+    try:
+        message = msgspec.json.decode(body, type=Message)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise Poison(f"The message names no submission: {error}") from error
+    if not message.id.startswith("sub_"):
+        raise Poison("The message names no submission: its id is not one.")
+    return message
+
+
+class SqsQueue:
+    def __init__(self, wire: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]], url: str) -> None:
+        self._wire = wire
+        self._url = url
+
+    async def send(self, submission_id: str, delay: timedelta = timedelta()) -> None:
+        body = body_of(submission_id)
+        await self._call("SendMessage", {"MessageBody": body, "DelaySeconds": whole_seconds(delay)})
+
+    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+        params = {"ReceiptHandle": receipt, "VisibilityTimeout": whole_seconds(delay)}
+        await self._call("ChangeMessageVisibility", params)
+
+    async def check(self) -> None:
+        await self._call("GetQueueAttributes", {"AttributeNames": ["ApproximateNumberOfMessages"]})
+
+    async def _call(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._wire(operation, {"QueueUrl": self._url, **params})
+        except (BotoCoreError, ClientError) as error:
+            raise Unavailable("The queue does not answer.") from error
+
+
+def whole_seconds(delay: timedelta) -> int:
+    return min(900, max(0, math.ceil(delay.total_seconds())))

@@ -1,0 +1,77 @@
+"""Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Read once, kept five minutes.
+
+No function may write them, so a token is revoked by a record in the store, not here. What cannot be read is an
+error, never "no secret": everything that asks fails closed.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.errors import Unavailable
+from shared.settings import Settings
+from shared.timing import SECRET_TTL
+
+
+class AdminToken(msgspec.Struct, frozen=True):
+    name: str
+    role: str
+    sha256: str
+
+
+class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    signing_key: str
+    admin_tokens: list[AdminToken] = []
+    webhook_secrets: dict[str, str] = {}
+    github_token: str | None = None
+
+
+class Secrets(Protocol):
+    async def get(self) -> SecretValues: ...
+
+
+class CachedSecrets:
+    def __init__(self, read: Callable[[], Awaitable[str]]) -> None:
+        self._read = read
+        self._values: SecretValues | None = None
+        self._read_at = 0.0
+
+    async def get(self) -> SecretValues:
+        if self._values is None or time.monotonic() - self._read_at > SECRET_TTL.total_seconds():
+            self._values = _parse(await self._read())
+            self._read_at = time.monotonic()
+        return self._values
+
+
+def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any]]]) -> CachedSecrets:
+    async def from_file() -> str:
+        return await asyncio.to_thread(_read_file, settings.secrets_file or "")
+
+    async def from_aws() -> str:
+        try:
+            answer = await wire("GetSecretValue", {"SecretId": settings.secret_id})
+        except (BotoCoreError, ClientError) as error:
+            raise Unavailable("The secret cannot be read.") from error
+        return str(answer["SecretString"])
+
+    return CachedSecrets(from_file if settings.secrets_file else from_aws)
+
+
+def _read_file(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise Unavailable("The secrets file cannot be read.") from error
+
+
+def _parse(text: str) -> SecretValues:
+    try:
+        return msgspec.json.decode(text, type=SecretValues)
+    except msgspec.MsgspecError:
+        # Not chained: the parser's message may quote the secret.
+        raise Unavailable("The secret is not of the form that docs/security.md describes.") from None

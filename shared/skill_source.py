@@ -1,0 +1,130 @@
+"""Where skills come from: names, addresses and files as people send them, checked and brought into one form."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from shared.content import Files
+from shared.db import get_content
+from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge
+from shared.submissions import Submission
+
+UPLOADS = "uploads/anonymous"
+MAX_BUNDLE = 4 * 1024 * 1024
+MAX_FILES = 500
+# Words that follow a skill's name in the API, so they cannot be one.
+RESERVED_SLUGS = frozenset(
+    {"versions", "badge", "security", "installs", "search", "repo-health", "reports", "check-updates", "alias"}
+)
+_SLUG = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+_OWNER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?")
+_REPO = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_LOOK_ALIKES = str.maketrans({"1": "l", "i": "l", "0": "o", "_": None, "-": None, ".": None})
+
+
+class Repo(NamedTuple):
+    owner: str
+    name: str
+    tree: str | None = None  # what follows /tree/: a ref, then perhaps a path; only GitHub knows where one ends
+
+    @property
+    def url(self) -> str:
+        return f"https://github.com/{self.owner}/{self.name}"
+
+    @property
+    def source(self) -> str:
+        return self.url.lower()
+
+
+def parse_repo_url(text: str) -> Repo:
+    """Rebuilt from its parts, never passed on as it came: nothing but github.com is ever asked."""
+    parts = urlsplit(text.strip() if "://" in text else f"https://{text.strip()}")
+    path = [unquote(part) for part in parts.path.split("/") if part]
+    if not _is_github(parts.scheme, parts.netloc) or len(path) < 2:
+        raise _not_a_repo("This is not the address of a GitHub repository.")
+    owner, name = path[0], path[1].removesuffix(".git")
+    if not _OWNER.fullmatch(owner) or not _REPO.fullmatch(name) or name in (".", ".."):
+        raise _not_a_repo("GitHub has no repository of that name.")
+    if owner.lower() == "uploads":
+        raise _not_a_repo("The owner name `uploads` is reserved for uploaded bundles.")
+    return Repo(owner, name, _tree(path[2:]))
+
+
+def _is_github(scheme: str, netloc: str) -> bool:
+    return scheme in ("https", "http") and netloc.lower() in ("github.com", "www.github.com")
+
+
+def _tree(rest: Sequence[str]) -> str | None:
+    if not rest:
+        return None
+    if rest[0] != "tree" or len(rest) < 2 or not all(map(is_safe_part, rest)):
+        raise _not_a_repo("Only the repository itself or a folder in it (/tree/{branch}/{path}) can be submitted.")
+    return "/".join(rest[1:])
+
+
+def _not_a_repo(message: str) -> InvalidRequest:
+    return InvalidRequest(f"{message} Send one like https://github.com/owner/repo.", code="invalid_repo_url")
+
+
+def parse_skill_path(text: str) -> str:
+    parts = [part for part in text.strip().split("/") if part]
+    if parts and parts[-1].lower() == "skill.md":
+        parts.pop()
+    if len(text) > 500 or not all(map(is_safe_part, parts)):
+        raise InvalidRequest(
+            "`skillPath` is the folder of a SKILL.md inside the repository, like skills/pdf.", code="invalid_skill_path"
+        )
+    return "/".join(parts) or "."
+
+
+def is_safe_part(part: str) -> bool:
+    return part not in ("", ".", "..") and "\\" not in part and part.isprintable()
+
+
+def parse_slug(text: str) -> str:
+    if not _SLUG.fullmatch(text) or text in RESERVED_SLUGS or ".." in text:
+        raise InvalidRequest(
+            f"{text[:80]!r} cannot be a skill's name. Use 1 to 64 lower-case letters, digits and hyphens,"
+            " starting and ending with a letter or digit, and none of the words the API uses itself.",
+            code="invalid_skill_name",
+        )
+    return text
+
+
+def look_alike(slug: str) -> str:
+    """Names that people confuse have one form in common."""
+    return slug.lower().translate(_LOOK_ALIKES)
+
+
+def read_bundle(files: Sequence[tuple[str, str]]) -> dict[str, bytes]:
+    """Uploaded text files by path. Raises when two parsers could read the bundle differently."""
+    if not files or len(files) > MAX_FILES:
+        raise InvalidRequest(f"A bundle has 1 to {MAX_FILES} files.", code="invalid_bundle")
+    bundle: dict[str, bytes] = {}
+    for path, content in files:
+        if len(path) > 300 or not all(map(is_safe_part, path.split("/"))):
+            raise InvalidRequest(f"{path[:80]!r} is not a path inside the skill's folder.", code="invalid_bundle")
+        if path.lower() in (known.lower() for known in bundle):
+            raise InvalidRequest(f"{path[:80]!r} is in the bundle twice.", code="invalid_bundle")
+        bundle[path] = _encode(path, content)
+    if sum(map(len, bundle.values())) > MAX_BUNDLE:
+        raise TooLarge("A bundle holds at most 4 MB of text. Leave out what the skill does not need.")
+    return bundle
+
+
+def _encode(path: str, content: str) -> bytes:
+    try:
+        return content.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{path[:80]!r} is not valid text (UTF-8).", code="invalid_bundle") from None
+
+
+async def fetch_files(submission: Submission) -> Files:
+    """The files to judge."""
+    if submission.content_hash is None:
+        raise NeedsPerson("no GitHub source configured", parked_by="source")
+    files = await get_content().get_files(submission.content_hash)
+    if "SKILL.md" not in files:
+        raise Refused("There is no SKILL.md. A skill is a folder with a SKILL.md at its top.")
+    return files

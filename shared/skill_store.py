@@ -1,0 +1,187 @@
+"""The marketplace at rest: skills, their versions and the short names that lead to them."""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from shared.db import get_kv
+from shared.documents import encode, parse_each, stamp
+from shared.errors import Conflict, NotFound
+from shared.front_matter import FrontMatter
+from shared.kv import ABSENT, LISTS, SHARDS, Delete, Expect, Key, Put, Query, Write, query_all, shard_of
+from shared.skills import Skill, SkillVersion, full_name, next_version, sort_key, split_name
+from shared.submission_store import commit
+from shared.submissions import Change, State, Submission, move
+
+
+class SkillPage(NamedTuple):
+    skills: list[Skill]
+    next_position: str | None
+    failed: list[str]
+
+
+class Enumerated(NamedTuple):
+    skills: list[Skill]
+    failed: list[str]
+
+
+def skill_key(name: str) -> Key:
+    return Key(f"skill:{name}")
+
+
+async def publish(submission: Submission, front_matter: FrontMatter) -> Submission:
+    """The move to PUBLISHED, the skill, its version and its short name in one transaction: all of them or none."""
+    current = await find_skill(submission.skill_name)
+    if current and current.content_hash == submission.content_hash:
+        version = current.current_version  # nothing new to publish
+        return await commit(lambda at: _published(submission, version, at))
+    version = next_version(current.current_version if current else None, front_matter.version)
+    return await commit(
+        lambda at: _published(submission, version, at),
+        lambda change: _publication(change, current, front_matter),
+    )
+
+
+async def find_skill(name: str) -> Skill | None:
+    doc = await get_kv().get(skill_key(name))
+    return None if doc is None else _SKILL.decode(doc)
+
+
+async def get_skill(name: str) -> Skill:
+    """By its full name, or by its last part alone where only one skill has it."""
+    full_name = name if name.count("/") >= 2 else await _resolve(name)
+    skill = await find_skill(full_name)
+    if skill is None:
+        raise NotFound(f"There is no skill {name!r} here.", code="skill_not_found")
+    return skill
+
+
+async def get_versions(name: str) -> list[SkillVersion]:
+    """Newest first."""
+    rows = await query_all(get_kv(), f"version:{name}")
+    return [_VERSION.decode(row.text) for row in reversed(rows)]
+
+
+async def get_published_skills_list(limit: int, after: str | None = None) -> SkillPage:
+    """A page of the marketplace, newest first: the index names candidates, their documents decide."""
+    queries = [
+        Query(f"{LISTS['skill:']}#{shard}", "list", before=after, descending=True, limit=limit + 1)
+        for shard in range(SHARDS)
+    ]
+    pages = await asyncio.gather(*map(get_kv().query, queries))
+    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
+    read = await _read_skills(row.key.pk.removeprefix("skill:") for row in rows[:limit])
+    by_name = {skill.name: skill for skill in read.skills}
+    names = [row.key.pk.removeprefix("skill:") for row in rows[:limit]]
+    shown = [by_name[name] for name in names if name in by_name]
+    return SkillPage(shown, rows[limit - 1].sort if len(rows) > limit else None, read.failed)
+
+
+async def enumerate_published_skills() -> Enumerated:
+    """Every published skill, read all at once. Aliases are in no list, so they are never read."""
+    return await _read_skills(await get_kv().ids("skill:"))
+
+
+async def migrate_skill_slugs() -> list[str]:
+    """Skills that an older release stored under a bare slug get their full name; the slug goes on leading to them."""
+    read = await enumerate_published_skills()
+    old = [skill for skill in read.skills if "/" not in skill.name]
+    for skill in old:
+        await _rename(skill, full_name(skill))
+    return sorted(map(full_name, old))
+
+
+_SKILL = msgspec.json.Decoder(Skill)
+_VERSION = msgspec.json.Decoder(SkillVersion)
+
+
+def _published(submission: Submission, version: str, at: datetime) -> Change:
+    reason = f"published as version {version}"
+    return move(submission, State.PUBLISHED, "worker", at, reason, published_version=version)
+
+
+def _publication(change: Change, current: Skill | None, front_matter: FrontMatter) -> list[Write]:
+    submission = change.after
+    assert submission.content_hash  # what is published was scanned, and what is scanned is stored
+    assert submission.published_version
+    skill = Skill(
+        name=submission.skill_name,
+        display_name=front_matter.name,
+        description=front_matter.description,
+        repo_url=submission.repo_url,
+        current_version=submission.published_version,
+        content_hash=submission.content_hash,
+        submission_id=submission.id,
+        published_at=current.published_at if current else submission.updated_at,
+        updated_at=submission.updated_at,
+        category=front_matter.category,
+        tags=front_matter.tags,
+        versions=current.versions + 1 if current else 1,
+        record_version=current.record_version + 1 if current else 1,
+    )
+    version = SkillVersion(
+        name=skill.name,
+        version=skill.current_version,
+        content_hash=skill.content_hash,
+        submission_id=submission.id,
+        created_at=submission.updated_at,
+    )
+    expect: Expect = {"recordVersion": current.record_version} if current else ABSENT
+    return [_skill_put(skill, expect), _version_put(version), _alias_put(skill.name)]
+
+
+def _skill_put(skill: Skill, expect: Expect) -> Put:
+    attrs: dict[str, str | int] = {
+        "recordVersion": skill.record_version,
+        "row": encode({"name": skill.name}),
+        "listPk": f"{LISTS['skill:']}#{shard_of(skill.name)}",
+        "listSk": f"{stamp(skill.published_at)}#{skill.name}",
+    }
+    return Put(skill_key(skill.name), encode(skill), attrs, expect)
+
+
+def _version_put(version: SkillVersion) -> Put:
+    return Put(_version_key(version), encode(version), expect=ABSENT)
+
+
+def _version_key(version: SkillVersion) -> Key:
+    return Key(f"version:{version.name}", sort_key(version.version))
+
+
+def _alias_put(name: str) -> Put:
+    return Put(Key(f"skill:alias:{split_name(name).slug}", name), encode({"name": name}))
+
+
+async def _resolve(slug: str) -> str:
+    names = [row.sort for row in await query_all(get_kv(), f"skill:alias:{slug}")]
+    if not names:
+        raise NotFound(f"There is no skill {slug!r} here.", code="skill_not_found")
+    if len(names) > 1:
+        raise Conflict(
+            f"Several skills are called {slug!r}. Ask for one of them by its full name.",
+            code="ambiguous_name",
+            details={"candidates": names},
+        )
+    return names[0]
+
+
+async def _read_skills(names: Iterable[str]) -> Enumerated:
+    read = await get_kv().get_many(map(skill_key, names))
+    skills, malformed = parse_each(read.found, _SKILL)
+    unread = [key.pk.removeprefix("skill:") for key in [*read.failed, *malformed]]
+    return Enumerated([skill for skill in skills if not skill.is_blocked], unread)
+
+
+async def _rename(skill: Skill, name: str) -> None:
+    versions = [_VERSION.decode(row.text) for row in await query_all(get_kv(), f"version:{skill.name}")]
+    writes: list[Write] = [
+        _skill_put(msgspec.structs.replace(skill, name=name), ABSENT),
+        _alias_put(name),
+        Delete(skill_key(skill.name), {"recordVersion": skill.record_version}),
+        *(_version_put(msgspec.structs.replace(version, name=name)) for version in versions),
+        *(Delete(_version_key(version), {"pk": f"version:{skill.name}"}) for version in versions),
+    ]
+    await get_kv().transact(lambda: writes)

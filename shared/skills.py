@@ -1,0 +1,73 @@
+"""What a published skill is: its name, its versions. Pure: no clock, no store, no I/O."""
+
+import re
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    name: str  # owner/repo/slug
+    display_name: str
+    description: str
+    repo_url: str | None
+    current_version: str
+    content_hash: str
+    submission_id: str
+    published_at: datetime  # the first time
+    updated_at: datetime
+    category: str = "other"
+    tags: tuple[str, ...] = ()
+    versions: int = 1
+    record_version: int = 1
+    is_blocked: bool = False
+
+
+class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    version: str
+    content_hash: str
+    submission_id: str
+    created_at: datetime
+
+
+class SkillName(NamedTuple):
+    owner: str
+    repo: str
+    slug: str
+
+
+def split_name(name: str) -> SkillName:
+    owner, repo, slug = name.split("/", 2)
+    return SkillName(owner, repo, slug)
+
+
+def full_name(skill: Skill) -> str:
+    """owner/repo/slug, also for a skill that an older release called by its slug alone."""
+    if "/" in skill.name:
+        return skill.name
+    owner_and_repo = "/".join(skill.repo_url.split("/")[-2:]) if skill.repo_url else "uploads/anonymous"
+    return f"{owner_and_repo}/{skill.name}"
+
+
+def next_version(current: str | None, wanted: str | None) -> str:
+    """The author's version if it is higher, else 1.0.0, then a patch bump."""
+    if current is None:
+        return wanted or "1.0.0"
+    if wanted and sort_key(wanted) > sort_key(current):
+        return wanted
+    major, minor, patch = _numbers(current)
+    return f"{major}.{minor}.{patch + 1}"
+
+
+def sort_key(version: str) -> str:
+    """Text order is version order."""
+    return ".".join(f"{number:06d}" for number in _numbers(version))
+
+
+def _numbers(version: str) -> tuple[int, int, int]:
+    match = re.fullmatch(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", version, re.ASCII)
+    if match is None:
+        raise ValueError(f"{version!r} is not a version like 1.2.3")
+    return int(match[1]), int(match[2]), int(match[3])

@@ -1,0 +1,82 @@
+"""Counters: ten items that hold a number per state. A move changes one of them in its own transaction (-old +new), so
+adding them up gives the true count at every moment. Unknown is null, never 0."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.kv import Add, Key, Read, shard_of
+from shared.submissions import CATEGORIES, TERMINAL_STATES, Change, State
+
+COUNTER_SHARDS = 10
+COUNTER_KEYS = [Key(f"stats:{shard}") for shard in range(COUNTER_SHARDS)]
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    total: int | None
+    active: int | None
+    published: int | None
+    rejected: int | None
+    blocked: int | None
+    on_hold: int | None
+    by_state: dict[State, int] | None
+    generated_at: datetime
+    degraded: bool
+
+
+def count_change(change: Change) -> list[Add]:
+    """The counter writes that belong into the transaction of this change."""
+    counts: Counter[str] = Counter({change.after.state: 1})
+    if change.before:
+        counts[change.before.state] -= 1
+    moved = {state: n for state, n in counts.items() if n}
+    if not moved:
+        return []
+    shard = shard_of(change.after.id, COUNTER_SHARDS)
+    adds = [Add(COUNTER_KEYS[shard], moved)]
+    if change.after.state in TERMINAL_STATES:
+        adds.append(Add(hour_key(change.after.updated_at, shard), {change.after.state: 1}))
+    return adds
+
+
+def hour_key(time: datetime, shard: int) -> Key:
+    return Key(f"stats:hour:{time:%Y-%m-%dT%H}", str(shard))
+
+
+async def get_stats() -> Stats:
+    return stats_of(await get_kv().get_counts(COUNTER_KEYS), now())
+
+
+def stats_of(read: Read[dict[str, int]], at: datetime) -> Stats:
+    if read.failed:  # a sum without one of its parts is not a smaller number but an unknown one
+        return Stats(
+            total=None,
+            active=None,
+            published=None,
+            rejected=None,
+            blocked=None,
+            on_hold=None,
+            by_state=None,
+            generated_at=at,
+            degraded=True,
+        )
+    by_state = _sum(read.found.values())
+    category = {name: sum(by_state[state] for state in states) for name, states in CATEGORIES.items()}
+    return Stats(
+        total=sum(category.values()),
+        active=category["active"],
+        published=category["published"],
+        rejected=category["rejected"],
+        blocked=category["blocked"],
+        on_hold=category["onHold"],
+        by_state=by_state,
+        generated_at=at,
+        degraded=False,
+    )
+
+
+def _sum(shards: Iterable[Mapping[str, int]]) -> dict[State, int]:
+    return {state: sum(shard.get(state, 0) for shard in shards) for state in State}

@@ -1,0 +1,233 @@
+"""What a submission is and how it may move. Pure: no clock, no store, no I/O."""
+
+import hashlib
+import re
+import secrets
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.errors import IllegalMove
+from shared.timing import MAX_ATTEMPTS, RESEND_PERIOD
+from shared.timing import STUCK_THRESHOLD as STUCK_THRESHOLD
+
+
+class State(StrEnum):
+    RECEIVED = "RECEIVED"
+    TIER1_SCANNING = "TIER1_SCANNING"
+    TIER2_SCANNING = "TIER2_SCANNING"
+    AUTO_APPROVED = "AUTO_APPROVED"
+    PUBLISHED = "PUBLISHED"
+    VENDOR_APPROVED = "VENDOR_APPROVED"
+    TIER1_FAILED = "TIER1_FAILED"
+    REJECTED = "REJECTED"
+    DEQUEUED = "DEQUEUED"
+    BLOCKED = "BLOCKED"
+    ON_HOLD = "ON_HOLD"
+    RESCAN_REQUIRED = "RESCAN_REQUIRED"
+
+
+S = State
+
+# One definition for every card, filter and page. Each state is in exactly one category, so the total is their sum.
+CATEGORIES: dict[str, tuple[State, ...]] = {
+    "active": (S.RECEIVED, S.TIER1_SCANNING, S.TIER2_SCANNING, S.AUTO_APPROVED),
+    "published": (S.PUBLISHED, S.VENDOR_APPROVED),
+    "rejected": (S.REJECTED, S.TIER1_FAILED, S.DEQUEUED),
+    "blocked": (S.BLOCKED,),
+    "onHold": (S.ON_HOLD, S.RESCAN_REQUIRED),
+}
+CATEGORY_OF = {state: category for category, states in CATEGORIES.items() for state in states}
+ACTIVE_STATES = frozenset(CATEGORIES["active"])
+STUCK_STATES = ACTIVE_STATES
+TERMINAL_STATES = frozenset(CATEGORIES["published"] + CATEGORIES["rejected"])
+PARKED_STATES = frozenset(CATEGORIES["blocked"] + CATEGORIES["onHold"])
+LEASED_STATES = ACTIVE_STATES - {S.RECEIVED}
+
+_PARKED_MOVES = frozenset({S.RECEIVED, S.AUTO_APPROVED, S.REJECTED, S.BLOCKED, S.DEQUEUED})
+_REJECTED_MOVES = frozenset({S.RECEIVED, S.AUTO_APPROVED})
+_PUBLISHED_MOVES = frozenset({S.RECEIVED, S.BLOCKED})
+_TIER2_MOVES = frozenset({S.AUTO_APPROVED, S.REJECTED, S.BLOCKED, S.DEQUEUED, S.ON_HOLD, S.RECEIVED})
+
+LEGAL_MOVES: dict[State, frozenset[State]] = {
+    S.RECEIVED: frozenset({S.TIER1_SCANNING, S.BLOCKED, S.DEQUEUED, S.REJECTED, S.ON_HOLD}),
+    S.TIER1_SCANNING: _TIER2_MOVES | {S.TIER2_SCANNING, S.TIER1_FAILED},
+    S.TIER2_SCANNING: _TIER2_MOVES,
+    S.AUTO_APPROVED: frozenset({S.PUBLISHED, S.VENDOR_APPROVED, S.RESCAN_REQUIRED, S.BLOCKED, S.ON_HOLD, S.RECEIVED}),
+    S.BLOCKED: _PARKED_MOVES,
+    S.ON_HOLD: _PARKED_MOVES,
+    S.RESCAN_REQUIRED: _PARKED_MOVES,
+    S.REJECTED: _REJECTED_MOVES,
+    S.TIER1_FAILED: _REJECTED_MOVES,
+    S.DEQUEUED: _REJECTED_MOVES,
+    S.PUBLISHED: _PUBLISHED_MOVES,
+    S.VENDOR_APPROVED: _PUBLISHED_MOVES,
+}
+_NEEDS_REASON = PARKED_STATES | set(CATEGORIES["rejected"])
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    id: str
+    source: str  # "https://github.com/owner/repo" in lower case, or "uploads/anonymous"
+    skill_path: str
+    skill_name: str
+    state: State
+    created_at: datetime
+    updated_at: datetime
+    repo_url: str | None = None
+    sent_by: str | None = None  # what the client calls itself, like "cli"
+    reason: str | None = None
+    error: str | None = None  # of the last failed attempt
+    version: int = 1  # rises with every write
+    fence: int = 0  # rises with every claim: a holder of an older one changes nothing
+    seq: int = 1  # of the newest history entry
+    attempts: int = 0
+    lease_owner: str | None = None
+    lease_until: datetime | None = None
+    not_before: datetime | None = None
+    resent_at: datetime | None = None
+    content_hash: str | None = None
+    score: int | None = None
+    published_version: str | None = None
+    upload_token_hash: str | None = None
+    parked_by: str | None = None  # rule | judge | blocklist | person | faults | source: decides who may reopen it
+
+    def has_live_lease(self, now: datetime) -> bool:
+        return self.state in LEASED_STATES and self.lease_until is not None and now < self.lease_until
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_state": "from", "to_state": "to"}):
+    seq: int
+    timestamp: datetime
+    from_state: State | None
+    to_state: State
+    reason: str | None
+    actor: str  # system | worker | recovery | admin:<name>
+
+
+class Change(NamedTuple):
+    """A record before and after one transaction, and the history it adds. Before is None at creation."""
+
+    before: Submission | None
+    after: Submission
+    entries: tuple[HistoryEntry, ...]
+
+
+def new_id(now: datetime) -> str:
+    """Sorts by time: 48 bits of milliseconds, then 80 random bits, in letters that are hard to confuse."""
+    number = (int(now.timestamp() * 1000) << 80) | secrets.randbits(80)
+    return "sub_" + "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def is_id(text: str) -> bool:
+    return re.fullmatch(f"sub_[{_ALPHABET}]{{26}}", text) is not None
+
+
+def created(submission: Submission) -> Change:
+    entry = HistoryEntry(
+        seq=1,
+        timestamp=submission.created_at,
+        from_state=None,
+        to_state=submission.state,
+        reason=submission.reason,
+        actor="system",
+    )
+    return Change(None, submission, (entry,))
+
+
+def move(
+    submission: Submission, to: State, actor: str, now: datetime, reason: str | None = None, **set_: Any
+) -> Change:
+    if to not in LEGAL_MOVES[submission.state]:
+        raise IllegalMove(f"{submission.id} cannot go from {submission.state} to {to}.")
+    if to in _NEEDS_REASON and not reason:
+        raise IllegalMove(f"{submission.id} cannot go to {to} without a reason its author can act on.")
+    seq = submission.seq + 1
+    kept = {"lease_owner": None, "lease_until": None} if to not in LEASED_STATES else {}
+    after = _next(submission, state=to, reason=reason, seq=seq, updated_at=now, **(kept | set_))
+    entry = HistoryEntry(seq=seq, timestamp=now, from_state=submission.state, to_state=to, reason=reason, actor=actor)
+    return Change(submission, after, (entry,))
+
+
+def claim(submission: Submission, owner: str, now: datetime, lease_until: datetime) -> Change:
+    """A waiting record is claimed; one whose worker died is taken over, which leaves two entries in its history."""
+    before = submission
+    entries: tuple[HistoryEntry, ...] = ()
+    if submission.state in LEASED_STATES:
+        recovered = move(submission, S.RECEIVED, "recovery", now, "the worker that held it is gone")
+        submission, entries = recovered.after, recovered.entries
+    claimed = move(
+        submission,
+        S.TIER1_SCANNING,
+        "worker",
+        now,
+        lease_owner=owner,
+        lease_until=lease_until,
+        fence=submission.fence + 1,
+        attempts=submission.attempts + 1,
+        not_before=None,
+    )
+    after = msgspec.structs.replace(claimed.after, version=before.version + 1)
+    return Change(before, after, entries + claimed.entries)
+
+
+def reopen(submission: Submission, actor: str, now: datetime, reason: str, **set_: Any) -> Change:
+    """Back to the start with a full set of attempts."""
+    fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None, "score": None}
+    return move(submission, S.RECEIVED, actor, now, reason, **(fresh | set_))
+
+
+def touch(submission: Submission, **set_: Any) -> Change:
+    """A note on the record that is no move: no history, no counter."""
+    return Change(submission, _next(submission, **set_), ())
+
+
+class Rescue(StrEnum):
+    """What the scan does with a submission that nobody works on."""
+
+    LEAVE = "leave"
+    SEND_AGAIN = "send again"
+    REQUEUE = "requeue"
+    GIVE_UP = "give up"
+
+
+def rescue_of(submission: Submission, now: datetime) -> Rescue:
+    """Decided on the record itself, read strongly: an index only says where to look."""
+    due = due_at(submission)
+    if due is None or now < due:
+        return Rescue.LEAVE
+    if submission.state == S.RECEIVED:
+        return Rescue.SEND_AGAIN
+    return Rescue.REQUEUE if submission.attempts < MAX_ATTEMPTS else Rescue.GIVE_UP
+
+
+def due_at(submission: Submission) -> datetime | None:
+    """When the stuck scan should look at it, if nobody moves it before."""
+    if submission.state not in STUCK_STATES:
+        return None
+    waits = [
+        submission.updated_at + STUCK_THRESHOLD,
+        submission.lease_until,
+        submission.not_before and submission.not_before + STUCK_THRESHOLD,
+        submission.resent_at and submission.resent_at + RESEND_PERIOD,
+    ]
+    return max(wait for wait in waits if wait is not None)
+
+
+def staleness(submission: Submission, now: datetime) -> timedelta | None:
+    """How long past due an active submission is."""
+    due = due_at(submission)
+    return None if due is None else max(timedelta(), now - due)
+
+
+def token_hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _next(submission: Submission, **set_: Any) -> Submission:
+    return msgspec.structs.replace(submission, version=submission.version + 1, **set_)

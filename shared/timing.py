@@ -1,0 +1,91 @@
+"""Every duration of the platform, each derived from the one it depends on.
+
+tests/integration/test_template.py holds template.yaml to these numbers. TIME_SCALE multiplies them all, so that
+recovery can be watched in seconds; it is refused outside stage `local`.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+
+from shared.errors import InvalidSettings
+
+
+def _time_scale() -> float:
+    scale = float(os.environ.get("TIME_SCALE") or 1)
+    if scale <= 0:
+        raise InvalidSettings("TIME_SCALE must be a number above 0.")
+    if scale != 1 and os.environ.get("STAGE") != "local":
+        raise InvalidSettings("TIME_SCALE is for stage local only: unset it, or set STAGE=local.")
+    return scale
+
+
+TIME_SCALE = _time_scale()
+
+
+def scaled(**duration: float) -> timedelta:
+    return timedelta(**duration) * TIME_SCALE
+
+
+CONSUMER_TIMEOUT = scaled(seconds=120)
+VISIBILITY_TIMEOUT = 6 * CONSUMER_TIMEOUT  # AWS: at least six timeouts, else a slow batch is delivered twice
+LEASE_MARGIN = scaled(seconds=15)  # a lease outlives its Lambda, so a live worker is never taken over
+LONGEST_LEASE = CONSUMER_TIMEOUT + LEASE_MARGIN
+STUCK_THRESHOLD = scaled(minutes=5)  # longer than any lease
+SCAN_PERIOD = scaled(minutes=5)
+RESEND_PERIOD = scaled(minutes=15)
+RETRY_BASE = scaled(seconds=10)
+RECOVERY_DELAYS = (scaled(), scaled(minutes=3))  # by attempts used so far, the last one repeats
+LONGEST_DELAY = scaled(minutes=15)  # SQS takes no longer one
+DEFER_LIMIT = scaled(hours=24)
+DEFAULT_PAUSE = scaled(hours=1)
+LONGEST_PAUSE = scaled(hours=24)
+FEED_WINDOW = scaled(minutes=2)  # how far an index may lag behind before a list could miss something
+FEED_TTL = timedelta(hours=1)
+IDEMPOTENCY_TTL = timedelta(hours=24)
+
+API_TIMEOUT = scaled(seconds=10)
+STORE_BUDGET = timedelta(seconds=6)  # one store call with all its retries; leaves an API handler time to answer
+SECRET_TTL = timedelta(minutes=5)
+
+MAX_ATTEMPTS = 3
+MAX_RECEIVES = 5
+SCAN_LIMIT = 500
+
+
+_ends_at: ContextVar[float | None] = ContextVar("ends_at", default=None)
+
+
+@contextmanager
+def time_limit(limit: timedelta) -> Iterator[None]:
+    """What runs inside has at most this long, and store calls stop retrying in time."""
+    token = _ends_at.set(asyncio.get_running_loop().time() + limit.total_seconds())
+    try:
+        yield
+    finally:
+        _ends_at.reset(token)
+
+
+def seconds_left(budget: timedelta) -> float:
+    ends_at = _ends_at.get()
+    if ends_at is None:
+        return budget.total_seconds()
+    return max(0.0, min(budget.total_seconds(), ends_at - asyncio.get_running_loop().time()))
+
+
+async def attempts_within(budget: timedelta, first_pause: float = 0.02) -> AsyncIterator[int]:
+    """0, 1, 2 … with growing, jittered pauses between them, until the budget or the time limit is used up."""
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + seconds_left(budget)
+    attempt = 0
+    while True:
+        yield attempt
+        pause = min(1.0, first_pause * 2**attempt) * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing
+        if loop.time() + pause >= ends_at:
+            return
+        await asyncio.sleep(pause)
+        attempt += 1

@@ -1,0 +1,46 @@
+"""The environment of one batch, scoped by a ContextVar: batches that overlap cannot see each other's.
+
+There is no setter and no clear. An env enters with `run_with_worker_env` and is gone when the call is over. Tasks,
+`gather` and `asyncio.to_thread` inherit it; `loop.run_in_executor` does not.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from shared.content import Content
+from shared.kv import KV
+from shared.queue import Queue
+from shared.secret_store import Secrets
+from shared.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """All that code needs from outside."""
+
+    kv: KV
+    content: Content
+    queue: Queue
+    secrets: Secrets
+    settings: Settings
+    clock: Callable[[], datetime]
+
+
+T = TypeVar("T")
+
+worker_env_storage: ContextVar[Env | None] = ContextVar("worker_env", default=None)
+
+
+def get_worker_env() -> Env | None:
+    return worker_env_storage.get()
+
+
+async def run_with_worker_env(env: Env, fn: Callable[[], Awaitable[T]]) -> T:
+    token = worker_env_storage.set(env)
+    try:
+        return await fn()
+    finally:
+        worker_env_storage.reset(token)

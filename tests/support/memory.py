@@ -1,0 +1,234 @@
+"""The store, the bucket, the queue and the clock in memory. The KV passes the same contract suite as the real ones;
+`load` is called once per key read, so a test can count, hold or break single reads."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from shared.content import content_hash_of
+from shared.errors import ConditionFailed, NotFound, Unavailable
+from shared.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
+from shared.secret_store import AdminToken, SecretValues
+from shared.settings import Settings
+from shared.worker_context import Env
+
+ADMIN_TOKEN = "a-token-for-tests"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.time += timedelta(microseconds=1)  # no two moments are the same
+        return self.time
+
+    def seconds(self) -> float:
+        return self.time.timestamp()
+
+    def forward(self, **duration: float) -> datetime:
+        self.time += timedelta(**duration)
+        return self.time
+
+
+@dataclass
+class Stored:
+    doc: str
+    attrs: dict[str, str | int]
+
+
+class MemoryKV:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.items: dict[Key, Stored] = {}
+        self._now = now
+
+    async def load(self, key: Key) -> Stored | None:
+        """Every read of a single key. Tests override it."""
+        await asyncio.sleep(0)
+        return self._alive(key)
+
+    async def get(self, key: Key) -> str | None:
+        item = await self.load(key)
+        return item and item.doc
+
+    async def get_many(self, keys: Iterable[Key]) -> Read[str]:
+        return await self._read(keys, lambda item: item.doc)
+
+    async def get_counts(self, keys: Iterable[Key]) -> Read[dict[str, int]]:
+        return await self._read(keys, lambda item: {k: v for k, v in item.attrs.items() if isinstance(v, int)})
+
+    async def query(self, query: Query) -> Page:
+        await asyncio.sleep(0)
+        rows = sorted(self._rows(query), key=lambda row: row.sort, reverse=query.descending)
+        limit = query.limit or len(rows)
+        return Page(rows[:limit], more=len(rows) > limit)
+
+    async def ids(self, prefix: str) -> list[str]:
+        return await ids_of(self, prefix)
+
+    async def put(self, put: Put) -> None:
+        await asyncio.sleep(0)
+        self._apply([put])
+
+    async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
+        await asyncio.sleep(0)
+        writes = build()
+        self._apply(writes)
+        return writes
+
+    async def _read(self, keys, parse):
+        unique = list(dict.fromkeys(keys))
+        usable = [key for key in unique if is_usable(key)]
+        outcomes = await asyncio.gather(*map(self.load, usable), return_exceptions=True)
+        found, missing = {}, []
+        failed = [key for key in unique if not is_usable(key)]
+        for key, outcome in zip(usable, outcomes, strict=True):
+            if isinstance(outcome, Unavailable):
+                failed.append(key)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            elif outcome is None:
+                missing.append(key)
+            else:
+                found[key] = parse(outcome)
+        return Read(found, missing, failed)
+
+    def _rows(self, query: Query) -> Iterable[Row]:
+        for key, item in self.items.items():
+            if self._alive(key) is None:
+                continue
+            if query.index:
+                pk, sk = item.attrs.get(f"{query.index}Pk"), item.attrs.get(f"{query.index}Sk")
+                text = "" if query.index == "due" else item.attrs.get("row", "")
+            else:
+                pk, sk, text = key.pk, key.sk, item.doc
+            if pk == query.pk and _in_range(sk, query):
+                yield Row(key, sk, text)
+
+    def _apply(self, writes: Sequence[Write]) -> None:
+        keys = [write.key for write in writes]
+        assert len(set(keys)) == len(keys), "DynamoDB refuses two writes to one item in a transaction"
+        failed = [i for i, write in enumerate(writes) if not self._holds(write)]
+        if failed:
+            raise ConditionFailed(failed)
+        for write in writes:
+            if isinstance(write, Put):
+                self.items[write.key] = Stored(write.doc, dict(write.attrs))
+            elif isinstance(write, Add):
+                counts = self.items.setdefault(write.key, Stored("", {})).attrs
+                for name, n in write.counts.items():
+                    counts[name] = counts.get(name, 0) + n
+            elif isinstance(write, Delete):
+                self.items.pop(write.key, None)
+
+    def _holds(self, write: Write) -> bool:
+        if isinstance(write, Add) or write.expect is None:
+            return True
+        if write.expect is ABSENT or write.expect == ABSENT:
+            return self._alive(write.key) is None
+        item = self.items.get(write.key)
+        attrs = {} if item is None else {**item.attrs, "pk": write.key.pk, "sk": write.key.sk}
+        return all(attrs.get(name) == value for name, value in write.expect.items())
+
+    def _alive(self, key: Key) -> Stored | None:
+        item = self.items.get(key)
+        if item is None or ("expiresAt" in item.attrs and item.attrs["expiresAt"] <= self._now()):
+            return None
+        return item
+
+
+def _in_range(sk: str, query: Query) -> bool:
+    return (
+        (query.after is None or sk > query.after)
+        and (query.before is None or sk < query.before)
+        and (query.prefix is None or sk.startswith(query.prefix))
+    )
+
+
+class MemoryContent:
+    def __init__(self) -> None:
+        self.files: dict[str, dict[str, bytes]] = {}
+        self.bodies: dict[str, bytes] = {}
+
+    async def put_files(self, files) -> str:
+        content_hash = content_hash_of(files)
+        self.files[content_hash] = dict(files)
+        return content_hash
+
+    async def get_files(self, content_hash: str) -> dict[str, bytes]:
+        await asyncio.sleep(0)
+        if content_hash not in self.files:
+            raise NotFound("This content is not stored.")
+        return self.files[content_hash]
+
+    async def put_body(self, key: str, body: bytes) -> None:
+        self.bodies[key] = body
+
+    async def check(self) -> None:
+        pass
+
+
+@dataclass
+class MemoryQueue:
+    sent: list[tuple[str, timedelta]] = field(default_factory=list)
+    came_back: list[tuple[str, timedelta]] = field(default_factory=list)
+    is_down: bool = False
+
+    async def send(self, submission_id: str, delay: timedelta = timedelta()) -> None:
+        await asyncio.sleep(0)
+        if self.is_down:
+            raise Unavailable("The queue does not answer.")
+        self.sent.append((submission_id, delay))
+
+    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+        self.came_back.append((receipt, delay))
+
+    async def check(self) -> None:
+        if self.is_down:
+            raise Unavailable("The queue does not answer.")
+
+
+class FixedSecrets:
+    async def get(self) -> SecretValues:
+        tokens = [
+            AdminToken(role, role, hashlib.sha256(f"{ADMIN_TOKEN}-{role}".encode()).hexdigest())
+            for role in ("reviewer", "admin")
+        ]
+        return SecretValues(signing_key="k" * 64, admin_tokens=tokens)
+
+
+def memory_env(kv_type: type[MemoryKV] = MemoryKV, **settings) -> Env:
+    clock = Clock()
+    defaults = Settings(
+        stage="local",
+        table_name="t",
+        bucket_name="b",
+        queue_url="q",
+        secret_id="s",
+        allow_uploads=True,
+        max_active=10_000,
+        region="us-east-1",
+        endpoint_url=None,
+        secrets_file=None,
+    )
+    return Env(
+        kv=kv_type(clock.seconds),
+        content=MemoryContent(),
+        queue=MemoryQueue(),
+        secrets=FixedSecrets(),
+        settings=defaults if not settings else Settings(**{**_asdict(defaults), **settings}),
+        clock=clock,
+    )
+
+
+def _asdict(settings: Settings) -> dict:
+    return {name: getattr(settings, name) for name in settings.__slots__}
+
+
+async def within(env: Env, fn: Callable[[], Awaitable]):
+    """Runs one call in an env, as a batch would."""
+    from shared.worker_context import run_with_worker_env
+
+    return await run_with_worker_env(env, fn)
