@@ -29,7 +29,7 @@ _CONFIGS = {"s3": _PATIENT}
 
 class Aws:
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._session = _session()
         self._clients: dict[str, Any] = {}
         self._connecting = asyncio.Lock()
@@ -54,8 +54,8 @@ class Aws:
     async def _connect(self, service: str) -> Any:
         client = self._session.client(
             service,
-            region_name=self._settings.region,
-            endpoint_url=self._settings.endpoint_url,
+            region_name=self.settings.region,
+            endpoint_url=self.settings.endpoint_url,
             config=_CONFIGS.get(service, _QUICK),
         )
         return await self._stack.enter_async_context(client)

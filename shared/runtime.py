@@ -38,8 +38,8 @@ def time_left(context: Any) -> timedelta:
 
 @cache
 def request_env() -> Env:
-    settings = load_settings()
-    aws = Aws(settings)
+    aws = _aws()
+    settings = aws.settings
     return Env(
         kv=DynamoKV(partial(aws.call, "dynamodb"), settings.table_name),
         content=S3Content(partial(aws.call, "s3"), settings.bucket_name),
@@ -53,6 +53,11 @@ def request_env() -> Env:
 def worker_env() -> Env:
     """The env a batch runs in. The same clients: they belong to the process, the scope belongs to the batch."""
     return request_env()
+
+
+@cache
+def _aws() -> Aws:
+    return Aws(load_settings())
 
 
 @cache

@@ -1,0 +1,83 @@
+import asyncio
+import json
+import os
+import threading
+
+import pytest
+
+# Before anything imports the platform: no profile or region of this machine may reach a test.
+os.environ.update(
+    AWS_ACCESS_KEY_ID="test",
+    AWS_SECRET_ACCESS_KEY="test",
+    AWS_REGION="us-east-1",
+    AWS_CONFIG_FILE="/dev/null",
+    AWS_SHARED_CREDENTIALS_FILE="/dev/null",
+    AWS_EC2_METADATA_DISABLED="true",
+    POWERTOOLS_SERVICE_NAME="vskill-platform",
+)
+
+from shared.settings import load_settings
+from tests.support.memory import memory_env
+from tests.support.moto_server import moto_server
+from tests.support.resources import create_resources
+
+
+@pytest.fixture
+def env():
+    """An environment in memory, with a clock that stands still until told otherwise."""
+    return memory_env()
+
+
+@pytest.fixture(scope="session")
+def moto_url():
+    with moto_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def ministack_url(tmp_path_factory):
+    """A ministack of this test process, driven from a thread of its own because fixtures are not async."""
+    from local.emulator import Emulator
+
+    directory = tmp_path_factory.mktemp("ministack")
+    for folder in ("content", "tmp"):
+        (directory / folder).mkdir()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def start():
+        emulator = Emulator(directory, interval=3600)
+        await emulator.start()
+        return emulator
+
+    emulator = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
+    yield emulator.endpoint
+    asyncio.run_coroutine_threadsafe(emulator.stop(), loop).result(60)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def function_env(moto_url, monkeypatch, tmp_path):
+    """The process environment of a function, with storage of its own behind it."""
+    from shared import runtime
+    from tests.support.memory import FixedSecrets
+
+    secrets = tmp_path / "secrets.json"
+    secrets.write_text(json.dumps(_secrets(FixedSecrets())))
+    for name, value in {**create_resources(moto_url), "SECRETS_FILE": str(secrets)}.items():
+        monkeypatch.setenv(name, value)
+    runtime.request_env.cache_clear()
+    runtime._aws.cache_clear()
+    yield load_settings()
+    runtime._loop().run_until_complete(runtime._aws().close())
+    runtime.request_env.cache_clear()
+    runtime._aws.cache_clear()
+
+
+def _secrets(secrets) -> dict:
+    values = asyncio.run(secrets.get())
+    tokens = [{"name": t.name, "role": t.role, "sha256": t.sha256} for t in values.admin_tokens]
+    return {"signingKey": values.signing_key, "adminTokens": tokens}
