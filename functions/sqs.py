@@ -24,6 +24,6 @@ def failures_of(records: Sequence[Mapping[str, Any]], outcomes: Sequence[BaseExc
     for record, outcome in zip(records, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             if not isinstance(outcome, ComesBack):
-                logger.error("message goes back", exc_info=outcome, extra={"message": record["messageId"]})
+                logger.error("message goes back", exc_info=outcome, extra={"messageId": record["messageId"]})
             failed.append({"itemIdentifier": record["messageId"]})
     return {"batchItemFailures": failed}

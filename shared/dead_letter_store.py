@@ -40,7 +40,7 @@ async def store_dead_letter(message_id: str, body: str, reason: str, submission_
         await get_kv().put(_put_of(letter))
     except ConditionFailed:
         return  # delivered again: it is stored already
-    logger.warning("dead letter", extra={"message": message_id, "submission": submission_id, "problem": reason})
+    logger.warning("dead letter", extra={"messageId": message_id, "submission": submission_id, "problem": reason})
     count("DeadLetters")
 
 

@@ -1,0 +1,44 @@
+"""Things tests talk about, made in one line."""
+
+import uuid
+from datetime import timedelta
+
+from shared import intake, pipeline
+from shared.queue import body_of
+from shared.submissions import Submission
+from tests.support.memory import within
+
+SKILL_MD = "---\nname: {name}\ndescription: {description}\n---\n\n# {name}\n\nSay hello.\n"
+WHILE = timedelta(seconds=60)
+
+
+def a_bundle(name: str = "greeter", description: str = "Greets people by name.", **files: str) -> dict:
+    text = SKILL_MD.format(name=name, description=description)
+    return {"name": name, "files": [("SKILL.md", text), *files.items()]}
+
+
+def an_unusable_bundle(name: str = "nameless") -> dict:
+    return {"name": name, "files": [("SKILL.md", "# No front matter here\n")]}
+
+
+async def submitted(env, bundle: dict | None = None) -> Submission:
+    """A submission that was accepted and waits for a worker."""
+    bundle = bundle or a_bundle()
+    accepted = await within(env, lambda: intake.submit_bundle(bundle["name"], bundle["files"], None, None, None))
+    return accepted.submission
+
+
+async def processed(env, submission: Submission, worker: str = "worker") -> pipeline.Settled:
+    return await within(env, lambda: pipeline.process_submission(submission.id, worker, WHILE))
+
+
+def an_sqs_record(submission_id: str | None = None, body: str | None = None, receives: int = 1) -> dict:
+    message_id = str(uuid.uuid4())
+    return {
+        "messageId": message_id,
+        "receiptHandle": f"receipt-{message_id}",
+        "body": body_of(submission_id) if body is None else body,
+        "attributes": {"ApproximateReceiveCount": str(receives)},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:SubmissionQueue",
+    }

@@ -1,0 +1,41 @@
+"""What the platform must never be again: reads one after another, one env for the whole module. Every probe of the
+test-suite runs against these too and must reject them; a probe that lets them pass proves nothing."""
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.submission_store import submission_key
+from shared.submissions import Rescue, Submission, rescue_of
+
+
+async def get_submissions_one_by_one(ids):
+    docs = [await get_kv().get(submission_key(submission_id)) for submission_id in ids]
+    return [msgspec.json.decode(doc, type=Submission) for doc in docs if doc]
+
+
+async def get_stuck_submissions_one_by_one():
+    submissions = await get_submissions_one_by_one(await get_kv().ids("sub:"))
+    return [submission for submission in submissions if rescue_of(submission, now()) is not Rescue.LEAVE]
+
+
+async def enumerate_published_skills_one_by_one():
+    from shared.skill_store import skill_key
+
+    return [await get_kv().get(skill_key(name)) for name in await get_kv().ids("skill:")]
+
+
+class ModuleLevelContext:
+    """worker-context with one variable for all batches, set at the start of a batch and cleared at its end."""
+
+    def __init__(self) -> None:
+        self._env = None
+
+    def get_worker_env(self):
+        return self._env
+
+    async def run_with_worker_env(self, env, fn):
+        self._env = env
+        try:
+            return await fn()
+        finally:
+            self._env = None
