@@ -9,7 +9,7 @@ PIP_INSTALL := pip install --quiet --no-cache-dir --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: help setup check test format pins
+.PHONY: help setup run admin-token check test format pins
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -25,6 +25,12 @@ setup: .venv/ready ## install everything into .venv
 	@$(PYTHON) -m venv .venv/emulator
 	@.venv/emulator/bin/$(PIP_INSTALL) -r requirements-emulator.txt
 	@touch $@
+
+run: setup ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
+	@$(BIN)/python -m local
+
+admin-token: setup ## make a token for the admin API and print it once (NAME=anna ROLE=reviewer)
+	@$(BIN)/python -m local admin-token "$(NAME)" "$(ROLE)"
 
 check: setup ## format, lint, types, import layers
 	$(BIN)/ruff format --check .

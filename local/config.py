@@ -1,0 +1,78 @@
+"""What `make run` can be told, read from the environment once. A wrong value gets one sentence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+class StartError(Exception):
+    """One sentence for the person at the terminal; the runner prints it and exits with 1."""
+
+
+@dataclass(frozen=True)
+class Config:
+    template: Path
+    directory: Path
+    port: int
+    samples: bool
+    admin_token: str | None
+    time_scale: float
+    endpoint: str | None
+    log_level: str
+    snapshot_seconds: float
+    environment: Mapping[str, str]
+
+    @property
+    def code(self) -> Path:
+        return self.template.parent
+
+    @property
+    def secrets(self) -> Path:
+        return self.directory / "secrets.json"
+
+    @property
+    def info(self) -> Path:
+        return self.directory / "platform.json"
+
+
+def read_config(environment: Mapping[str, str], template: Path | None = None) -> Config:
+    path = (template or REPOSITORY / "template.yaml").resolve()
+    return Config(
+        template=path,
+        directory=local_directory(environment),
+        port=int(_number(environment, "PORT", 3000, 0, 65535, whole=True)),
+        samples=environment.get("SAMPLES", "") != "0",
+        admin_token=environment.get("ADMIN_TOKEN") or None,
+        time_scale=_number(environment, "TIME_SCALE", 1, 0.0001, 1000),
+        endpoint=environment.get("AWS_ENDPOINT_URL") or None,
+        log_level=_log_level(environment),
+        snapshot_seconds=_number(environment, "SNAPSHOT_SECONDS", 60, 0.1, 3600),
+        environment=environment,
+    )
+
+
+def local_directory(environment: Mapping[str, str]) -> Path:
+    return (REPOSITORY / (environment.get("LOCAL_DIR") or ".local")).resolve()
+
+
+def _log_level(environment: Mapping[str, str]) -> str:
+    level = (environment.get("LOG_LEVEL") or "INFO").upper()
+    if level not in LOG_LEVELS:
+        raise StartError(f"LOG_LEVEL is {level}; it must be one of {', '.join(LOG_LEVELS)}.")
+    return level
+
+
+def _number(
+    environment: Mapping[str, str], name: str, default: float, low: float, high: float, *, whole: bool = False
+) -> float:
+    text = environment.get(name) or str(default)
+    try:
+        value = int(text) if whole else float(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise StartError(f"{name} is {text}; it must be a {'whole ' * whole}number from {low} to {high}.")
+    return value

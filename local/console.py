@@ -1,0 +1,84 @@
+"""What the runner prints: one line per invocation, and what the functions log, shortened for reading."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+LONGEST_LINE = 4000
+# Facts every log record repeats; the prefix and the invocation line tell what matters of them.
+REPEATED = {
+    "level", "log_level", "message", "timestamp", "location", "service", "cold_start", "function_name",
+    "function_memory_size", "function_arn", "function_request_id", "requestId", "xray_trace_id", "logger",
+    "exception", "exception_name", "stack_trace", "stackTrace", "errorMessage", "errorType", "sampling_rate",
+}  # fmt: skip
+# The runtime client prints a paragraph about managed runtimes before every error of a handler that does not load.
+RUNTIME_UPDATE_ADVICE = "LAMBDA_WARNING: Unhandled exception."
+RANKS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
+
+
+class Console:
+    def __init__(self, level: str) -> None:
+        self._rank = RANKS[level]
+
+    def say(self, text: str = "") -> None:
+        print(text, flush=True)
+
+    def complain(self, text: str) -> None:
+        print(f"! {text}", file=sys.stderr, flush=True)
+
+    def invocation(self, function: str, trigger: str, milliseconds: float, *, cold: bool, failure: str | None) -> None:
+        if self._rank > RANKS["INFO"] and failure is None:
+            return
+        mark = "  cold" if cold else ""
+        problem = f"  FAILED {failure}" if failure else ""
+        self.say(f"{_clock()}  {function:<16} {trigger}  {milliseconds:.0f} ms{mark}{problem}")
+
+    def function_output(self, function: str, line: str) -> None:
+        shown = readable(line, self._rank)
+        if shown is not None:
+            self.say("\n".join(f"          {function:<16} | {part}" for part in shown.splitlines()))
+
+
+def readable(line: str, rank: int = 0) -> str | None:
+    """A JSON log record as `LEVEL message key=value`; other lines as they are. None: not worth a line at this level."""
+    record = _record(line)
+    if not line.strip() or RUNTIME_UPDATE_ADVICE in line:
+        return None
+    if record is None:
+        return line[:LONGEST_LINE].replace("\r", "\n")
+    if "_aws" in record:  # a metric in CloudWatch's embedded format
+        return line[:LONGEST_LINE] if rank <= RANKS["DEBUG"] else None
+    level = str(record.get("level") or record.get("log_level") or "INFO")
+    if RANKS.get(level, RANKS["CRITICAL"]) < rank:
+        return None
+    facts = [f"{key}={value}" for key, value in record.items() if key not in REPEATED]
+    return "\n".join([" ".join([level, _message(record), *facts])[:LONGEST_LINE], *_trace(record)])
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and not value.keys().isdisjoint(REPEATED | {"_aws"}) else None
+
+
+def _message(record: dict[str, Any]) -> str:
+    if "message" in record:
+        return str(record["message"])
+    return f"{record.get('errorType', '')}: {record.get('errorMessage', '')}"
+
+
+def _trace(record: dict[str, Any]) -> list[str]:
+    trace = record.get("exception") or record.get("stackTrace") or []
+    lines = (
+        trace.splitlines() if isinstance(trace, str) else [part for item in trace for part in str(item).splitlines()]
+    )
+    return [f"  {line}" for line in lines]
+
+
+def _clock() -> str:
+    return datetime.now(UTC).strftime("%H:%M:%S")

@@ -1,0 +1,163 @@
+"""The HTTP API on 127.0.0.1: limits, routing, one invocation per request, and its answer."""
+
+import asyncio
+import errno
+import json
+import socket
+import time
+from collections.abc import Mapping
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from local.config import StartError
+from local.console import Console
+from local.function_pool import FunctionPool, Invoked
+from local.http_events import Answer, BadAnswerError, Request, Routes, make_event, read_answer
+
+BODY_LIMIT = 10 * 1024 * 1024
+HEADERS_LIMIT = 10_240
+SECONDS_LIMIT = 30.0
+# The server's own limits only have to be above the gateway's, which answers properly.
+LINE_LIMIT = 64 * 1024
+HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "trailer", "te"}
+
+
+def listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port), backlog=512)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(f"Port {port} is in use; choose another one: PORT={port + 1} make run") from error
+        raise StartError(f"Port {port} cannot be opened: {error.strerror}.") from error
+
+
+class Gateway:
+    def __init__(self, pools: Mapping[str, FunctionPool], console: Console) -> None:
+        self._pools, self._console = pools, console
+        self._routes = Routes([(route, name) for name, pool in pools.items() for route in pool.function.routes])
+        self._invocations: set[asyncio.Task[Invoked]] = set()
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        server = web.Server(
+            self._handle,
+            access_log=None,
+            auto_decompress=False,
+            max_line_size=LINE_LIMIT,
+            max_field_size=LINE_LIMIT,
+            max_headers=1000,
+        )
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener, backlog=512).start()
+
+    async def stop(self, seconds: float) -> None:
+        """No new requests; those that run get the time to finish."""
+        if self._runner is None:
+            return
+        for site in list(self._runner.sites):
+            await site.stop()
+        if self._invocations:
+            await asyncio.wait(self._invocations, timeout=seconds)
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        start = time.monotonic()
+        if _header_size(request) > HEADERS_LIMIT:
+            return self._refuse(request, 431, "Request Header Fields Too Large", start)
+        body = await _read_body(request)
+        if body is None:
+            return self._refuse(request, 413, "Request Entity Too Large", start)
+        return await self._route(_as_request(request, body), start)
+
+    async def _route(self, request: Request, start: float) -> web.Response:
+        match = self._routes.find(request.method, request.path)
+        if match is None:
+            return self._refuse(request, 404, "Not Found", start)
+        event = make_event(request, match)
+        request_id = event["requestContext"]["requestId"]
+        invoked = await self._invoke(match.function, json.dumps(event).encode())
+        if invoked is None:
+            self._log(match.function, request, 503, time.monotonic() - start, failure="no answer within 30 s")
+            return _message(503, "Service Unavailable", request_id)
+        answer, failure = _answer(invoked)
+        self._log(match.function, request, answer.status, invoked.milliseconds / 1000, invoked.cold, failure)
+        return _response(answer, request_id)
+
+    async def _invoke(self, function: str, payload: bytes) -> Invoked | None:
+        # As on AWS, a function that is too slow for the gateway still runs to its end.
+        invocation = asyncio.create_task(self._pools[function].invoke(payload))
+        self._invocations.add(invocation)
+        invocation.add_done_callback(self._invocations.discard)
+        done, _ = await asyncio.wait({invocation}, timeout=SECONDS_LIMIT)
+        return invocation.result() if done else None
+
+    def _refuse(self, request: web.BaseRequest | Request, status: int, message: str, start: float) -> web.Response:
+        self._log("-", request, status, time.monotonic() - start)
+        return _message(status, message)
+
+    def _log(
+        self,
+        function: str,
+        request: web.BaseRequest | Request,
+        status: int,
+        seconds: float,
+        cold: bool = False,
+        failure: str | None = None,
+    ) -> None:
+        trigger = f"{request.method} {request.path} {status}".encode("ascii", "backslashreplace").decode()
+        trigger = "".join(character if character.isprintable() else "?" for character in trigger)
+        self._console.invocation(function, trigger, seconds * 1000, cold=cold, failure=failure)
+
+
+def _header_size(request: web.BaseRequest) -> int:
+    line = len(request.raw_path)
+    return line + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+
+
+async def _read_body(request: web.BaseRequest) -> bytes | None:
+    if (request.content_length or 0) > BODY_LIMIT:
+        return None
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            return None
+    return bytes(body)
+
+
+def _as_request(request: web.BaseRequest, body: bytes) -> Request:
+    headers = [(name.decode("latin-1"), value.decode("utf-8", "replace")) for name, value in request.raw_headers]
+    source = request.remote or "127.0.0.1"
+    protocol = f"HTTP/{request.version.major}.{request.version.minor}"
+    return Request(request.method, request.raw_path, headers, body, source, protocol)
+
+
+def _answer(invoked: Invoked) -> tuple[Answer, str | None]:
+    outcome = invoked.outcome
+    if outcome.answer is None:
+        return _failed(outcome.error_type), outcome.failure
+    try:
+        return read_answer(outcome.answer), None
+    except BadAnswerError as error:
+        return _failed(""), str(error)
+
+
+def _failed(error_type: str) -> Answer:
+    status, text = (
+        (413, "Request Entity Too Large") if error_type == "RequestTooLarge" else (500, "Internal Server Error")
+    )
+    return Answer(status, [("content-type", "application/json")], json.dumps({"message": text}).encode())
+
+
+def _message(status: int, text: str, request_id: str = "") -> web.Response:
+    body = json.dumps({"message": text}).encode()
+    return _response(Answer(status, [("content-type", "application/json")], body), request_id)
+
+
+def _response(answer: Answer, request_id: str) -> web.Response:
+    headers = CIMultiDict((name, value) for name, value in answer.headers if name not in HOP_BY_HOP)
+    if request_id:
+        headers["apigw-requestid"] = request_id
+    return web.Response(status=answer.status, body=answer.body, headers=headers)

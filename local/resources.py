@@ -1,0 +1,60 @@
+"""Creates the template's tables, queues and buckets where they are missing, on every start."""
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from local.template import Template
+
+CREATE_TABLE = (
+    "TableName",
+    "AttributeDefinitions",
+    "KeySchema",
+    "GlobalSecondaryIndexes",
+    "LocalSecondaryIndexes",
+    "BillingMode",
+    "ProvisionedThroughput",
+)
+
+
+async def create_resources(template: Template, dynamodb: Any, sqs: Any, s3: Any) -> bool:
+    """True when there was no table yet: this is a first start."""
+    created = [await _create_table(dynamodb, table) for table in template.tables.values()]
+    for queue in template.queues.values():
+        await _create_queue(sqs, queue.name)
+    # Only now: a redrive policy needs its target to exist.
+    for queue in template.queues.values():
+        await sqs.set_queue_attributes(QueueUrl=queue.url, Attributes=queue.attributes)
+    for bucket in template.buckets.values():
+        await _create_bucket(s3, bucket)
+    return any(created)
+
+
+async def _create_table(dynamodb: Any, table: dict[str, Any]) -> bool:
+    try:
+        await dynamodb.create_table(**{key: table[key] for key in CREATE_TABLE if key in table})
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceInUseException":
+            raise
+        return False
+    await dynamodb.get_waiter("table_exists").wait(TableName=table["TableName"])
+    expiry = table.get("TimeToLiveSpecification")
+    if expiry:
+        await dynamodb.update_time_to_live(TableName=table["TableName"], TimeToLiveSpecification=expiry)
+    return True
+
+
+async def _create_queue(sqs: Any, name: str) -> None:
+    try:
+        await sqs.get_queue_url(QueueName=name)
+    except sqs.exceptions.QueueDoesNotExist:
+        await sqs.create_queue(QueueName=name)
+
+
+async def _create_bucket(s3: Any, name: str) -> None:
+    try:
+        await s3.head_bucket(Bucket=name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("404", "NoSuchBucket"):
+            raise
+        await s3.create_bucket(Bucket=name)

@@ -1,0 +1,282 @@
+"""The whole platform on one machine: starts the parts in order, tells what happens, stops them in reverse."""
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import IO, Any
+
+import aiohttp
+from aiobotocore.config import AioConfig
+from aiobotocore.session import get_session
+
+from local.config import Config, StartError
+from local.console import Console
+from local.emulator import Emulator, Snapshot
+from local.function_pool import FunctionPool, function_environment
+from local.gateway import Gateway, listen
+from local.resources import create_resources
+from local.samples import submit_samples
+from local.template import Template, read_template
+from local.tokens import prepare_secrets, write_private
+from local.triggers import POLL_SECONDS, QueuePoller, Ticker
+
+REGION = "us-east-1"
+READY_SECONDS = 60.0
+FINISH_SECONDS = 5.0
+REAP_SECONDS = 30.0
+
+
+async def run(config: Config) -> int:
+    """Until a signal stops it; the exit code tells whether everything was saved."""
+    console = Console(config.log_level)
+    stopping = _stop_signals()
+    config.directory.mkdir(parents=True, exist_ok=True)
+    (config.directory / "tmp").mkdir(exist_ok=True)
+    with _lock(config):
+        return await Runner(config, console, stopping).run()
+
+
+class Runner:
+    def __init__(self, config: Config, console: Console, stopping: asyncio.Event) -> None:
+        self._config, self._console, self._stopping = config, console, stopping
+        self._region = config.environment.get("AWS_REGION") or REGION if config.endpoint else REGION
+        self._pools: dict[str, FunctionPool] = {}
+        self._info: dict[str, Any] = {}
+        self._emulator: Emulator | None = None
+        self._saved = True
+
+    async def run(self) -> int:
+        read_template(self._config.template, "http://127.0.0.1", self._region)  # broken: say so before anything starts
+        with listen(self._config.port) as listener:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            was_killed = self._config.info.exists()
+            self._token = prepare_secrets(self._config.directory, self._config.admin_token)
+            async with AsyncExitStack() as parts:
+                endpoint = await parts.enter_async_context(self._aws(was_killed))
+                template = self._read_template(endpoint)
+                clients = await self._clients(parts, endpoint)
+                is_first = await create_resources(template, **clients)
+                self._tell_info(url, endpoint, template)
+                gateway = await parts.enter_async_context(self._functions(template, endpoint, clients["sqs"]))
+                await gateway.start(listener)
+                await self._serve(url, is_first)
+        return self._stopped()
+
+    # --- parts, each stopped by leaving it ---
+
+    @asynccontextmanager
+    async def _aws(self, was_killed: bool) -> AsyncIterator[str]:
+        if self._config.endpoint:
+            self._console.say(f"AWS at {self._config.endpoint}")
+            yield self._config.endpoint.rstrip("/")
+            return
+        self._emulator = Emulator(self._config.directory, self._config.snapshot_seconds)
+        restored = await self._emulator.start()
+        self._tell_restored(restored, was_killed)
+        watching = asyncio.create_task(self._watch_emulator(self._emulator))
+        try:
+            yield self._emulator.endpoint
+        finally:
+            watching.cancel()
+            self._saved = await self._emulator.stop()
+
+    @asynccontextmanager
+    async def _functions(self, template: Template, endpoint: str, sqs: Any) -> AsyncIterator[Gateway]:
+        for name, function in template.functions.items():
+            environment = function_environment(function, self._config, endpoint, self._region)
+            self._pools[name] = FunctionPool(
+                function, environment, self._config.code, self._region, self._console, self._write_info
+            )
+        triggers = self._triggers(template, sqs)
+        running = [asyncio.create_task(trigger.run()) for trigger in triggers]
+        reaping = asyncio.create_task(self._reap_regularly())
+        gateway = Gateway(self._pools, self._console)
+        try:
+            yield gateway
+        finally:
+            self._console.say("Stopping: running invocations may finish, then the data is saved.")
+            await asyncio.gather(*(part.stop(FINISH_SECONDS) for part in (gateway, *triggers)))
+            await _end(running, POLL_SECONDS + 1)
+            await _end([reaping], 0)
+            await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
+
+    def _triggers(self, template: Template, sqs: Any) -> list[QueuePoller | Ticker]:
+        triggers: list[QueuePoller | Ticker] = []
+        for pool in self._pools.values():
+            for mapping in pool.function.mappings:
+                queue = template.queues[mapping.queue]
+                triggers.append(QueuePoller(mapping, queue, pool, sqs, self._region, self._console))
+            triggers += [Ticker(schedule, pool, self._region, self._console) for schedule in pool.function.schedules]
+        return triggers
+
+    async def _clients(self, parts: AsyncExitStack, endpoint: str) -> dict[str, Any]:
+        session = get_session()
+        settings = AioConfig(connect_timeout=2, read_timeout=30, retries={"mode": "standard", "max_attempts": 2})
+        options = {
+            "endpoint_url": endpoint,
+            "region_name": self._region,
+            "aws_access_key_id": "local",
+            "aws_secret_access_key": "local",
+            "config": settings,
+        }
+        names = ("dynamodb", "sqs", "s3")
+        return {name: await parts.enter_async_context(session.create_client(name, **options)) for name in names}
+
+    def _read_template(self, endpoint: str) -> Template:
+        config = self._config
+        return read_template(config.template, endpoint, self._region, config.time_scale, config.environment)
+
+    # --- from start to stop ---
+
+    async def _serve(self, url: str, is_first: bool) -> None:
+        starting = asyncio.create_task(self._welcome(url, is_first))
+        await self._stopping.wait()
+        starting.cancel()
+        await asyncio.wait({starting})
+        if not starting.cancelled() and (error := starting.exception()):
+            raise error
+
+    async def _welcome(self, url: str, is_first: bool) -> None:
+        self._console.say(
+            f"{len(self._pools)} functions from {self._config.template.name}; waiting for the first answer ..."
+        )
+        problem = await self._wait_until_ready(url)
+        if problem:
+            self._console.complain(f"{url}/api/v1/health did not answer 200 within {READY_SECONDS:.0f} s: {problem}")
+            return
+        self._console.say(
+            f"\n  Ready        {url}\n"
+            f"  Admin token  {self._token}\n"
+            f"  Data         {self._config.directory}\n"
+            f"  Stop         Ctrl-C (the data stays)\n"
+        )
+        self._info["ready"] = True
+        self._write_info()
+        if is_first and self._config.samples:
+            await self._submit_samples(url)
+        if self._emulator:
+            self._emulator.save_soon()
+
+    async def _wait_until_ready(self, url: str) -> str | None:
+        """None once the platform is healthy, else why it is not."""
+        deadline = time.monotonic() + READY_SECONDS
+        problem = "no answer"
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=READY_SECONDS)) as session:
+            while time.monotonic() < deadline:
+                try:
+                    async with session.get(f"{url}/api/v1/health") as response:
+                        if response.status == 200:
+                            return None
+                        problem = f"{response.status} {(await response.text())[:500]}"
+                except (aiohttp.ClientError, TimeoutError) as error:
+                    problem = repr(error)
+                await asyncio.sleep(0.5)
+        return problem
+
+    async def _submit_samples(self, url: str) -> None:
+        folder = self._config.code / "samples"
+        accepted, problems = await submit_samples(url, folder)
+        for problem in problems:
+            self._console.complain(f"A sample was not accepted: {problem}")
+        if accepted:
+            self._console.say(f"First start: submitted {accepted} skills from {folder.name}/.")
+
+    def _stopped(self) -> int:
+        if self._saved:
+            self._config.info.unlink(missing_ok=True)
+            self._console.say("Stopped.")
+            return 0
+        self._console.complain("Stopped, but the last changes were not saved; the next start uses the last snapshot.")
+        return 1
+
+    # --- in the background ---
+
+    async def _watch_emulator(self, emulator: Emulator) -> None:
+        died = asyncio.create_task(emulator.died())
+        while not died.done():
+            await asyncio.wait({died}, timeout=self._config.snapshot_seconds)
+            overdue = emulator.overdue()
+            if overdue and not died.done():
+                self._console.complain(f"Nothing was saved for {overdue:.0f} s; see {emulator.log}.")
+        self._console.complain(f"The AWS emulator ended ({died.result()}); stop and start again to go on.")
+
+    async def _reap_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_SECONDS)
+            for pool in self._pools.values():
+                await pool.reap()
+
+    # --- what others can read ---
+
+    def _tell_restored(self, restored: Snapshot | None, was_killed: bool) -> None:
+        if restored and was_killed:
+            self._console.say(f"The last run did not stop cleanly; restored the state of {restored.age:.0f} s ago.")
+        elif was_killed:
+            self._console.say("The last run did not stop cleanly and had saved nothing yet; starting empty.")
+
+    def _tell_info(self, url: str, endpoint: str, template: Template) -> None:
+        queues = template.queues.values()
+        source = next((queue for queue in queues if queue.dead_letters_to), next(iter(queues), None))
+        dead = next((queue.url for queue in queues if source and queue.arn == source.dead_letters_to), None)
+        self._info = {
+            "pid": os.getpid(),
+            "ready": False,
+            "url": url,
+            "endpoint": endpoint,
+            "adminToken": self._token,
+            "table": next((table["TableName"] for table in template.tables.values()), None),
+            "bucket": next(iter(template.buckets.values()), None),
+            "queueUrl": source.url if source else None,
+            "deadLetterQueueUrl": dead,
+            "queues": {name: queue.url for name, queue in template.queues.items()},
+            "emulatorPid": self._emulator.pid if self._emulator else None,
+        }
+        self._write_info()
+
+    def _write_info(self) -> None:
+        workers = {name: pool.pids for name, pool in self._pools.items()}
+        write_private(self._config.info, json.dumps({**self._info, "workers": workers}, indent=2) + "\n")
+
+
+async def _end(tasks: list["asyncio.Task[None]"], seconds: float) -> None:
+    """Lets the tasks end by themselves for a while. An error in one of them is the runner's."""
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()):
+            raise error
+
+
+def _lock(config: Config) -> IO[str]:
+    file = (config.directory / ".lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise StartError(
+            f"Another runner uses {config.directory}; stop it, or choose another folder: LOCAL_DIR=.local2 make run"
+        ) from error
+    return file
+
+
+def _stop_signals() -> asyncio.Event:
+    """The first signal stops in order, the second at once; the children then die with this process."""
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        if stopping.is_set():
+            print("Stopped at once; the next start uses the last snapshot.", flush=True)
+            os._exit(1)
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    return stopping

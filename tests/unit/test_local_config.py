@@ -1,0 +1,127 @@
+"""What `make run` is told, what it keeps secret, and what it prints."""
+
+import json
+import stat
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from local.config import StartError, read_config
+from local.console import readable
+from local.emulator import newest_good_snapshot
+from local.samples import read_bundle, skill_folders
+from local.tokens import add_admin_token, prepare_secrets
+
+
+def test_defaults() -> None:
+    config = read_config({})
+    assert (config.port, config.samples, config.time_scale, config.endpoint) == (3000, True, 1, None)
+    assert config.directory.name == ".local"
+    assert config.template.name == "template.yaml"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "x"),
+        ("PORT", "65536"),
+        ("PORT", "1.5"),
+        ("TIME_SCALE", "0"),
+        ("TIME_SCALE", "nan"),
+        ("LOG_LEVEL", "LOUD"),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_sentence(name: str, value: str) -> None:
+    with pytest.raises(StartError, match=rf"^{name} is {value}; it must be [^\n]+\.$"):
+        read_config({name: value})
+
+
+def secrets_of(directory: Path) -> dict[str, object]:
+    values: dict[str, object] = json.loads((directory / "secrets.json").read_text())
+    return values
+
+
+def entry(name: str, role: str, token: str) -> dict[str, str]:
+    return {"name": name, "role": role, "sha256": sha256(token.encode()).hexdigest()}
+
+
+def test_the_local_token_stays_and_only_its_hash_is_in_the_secrets(tmp_path: Path) -> None:
+    token = prepare_secrets(tmp_path, None)
+    first = secrets_of(tmp_path)
+    assert prepare_secrets(tmp_path, None) == token
+    assert secrets_of(tmp_path) == first
+    assert first["adminTokens"] == [entry("local", "admin", token)]
+    assert len(str(first["signingKey"])) == 64
+    for name in ("secrets.json", "admin-token"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert token not in (tmp_path / "secrets.json").read_text()
+
+
+def test_a_given_token_replaces_the_local_one_and_keeps_the_others(tmp_path: Path) -> None:
+    prepare_secrets(tmp_path, None)
+    anna = add_admin_token(tmp_path, "anna", "reviewer")
+    prepare_secrets(tmp_path, "mine")
+    assert secrets_of(tmp_path)["adminTokens"] == [entry("local", "admin", "mine"), entry("anna", "reviewer", anna)]
+
+
+@pytest.mark.parametrize(("name", "role"), [("", "admin"), ("local", "admin"), ("anna", ""), ("anna", "root")])
+def test_a_token_needs_a_name_and_a_known_role(tmp_path: Path, name: str, role: str) -> None:
+    with pytest.raises(StartError, match="make admin-token"):
+        add_admin_token(tmp_path, name, role)
+    assert not (tmp_path / "secrets.json").exists()
+
+
+def test_damaged_secrets_are_told_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "secrets.json").write_text("{")
+    with pytest.raises(StartError, match=r"secrets\.json is damaged"):
+        prepare_secrets(tmp_path, None)
+    assert (tmp_path / "secrets.json").read_text() == "{"
+
+
+def test_the_newest_complete_snapshot_is_chosen(tmp_path: Path) -> None:
+    assert newest_good_snapshot(tmp_path) is None
+    for name, content in (("1000", "{}"), ("999", "{}"), ("2000", '{"cut'), ("3000.partial", "{}")):
+        (tmp_path / name).mkdir()
+        for service in ("dynamodb", "sqs", "s3"):
+            (tmp_path / name / f"{service}.json").write_text(content)
+    (tmp_path / "4000").mkdir()
+    found = newest_good_snapshot(tmp_path)
+    assert found is not None
+    assert found.path.name == "1000"
+
+
+def test_a_sample_is_every_file_of_its_folder_as_it_is(tmp_path: Path) -> None:
+    skill = tmp_path / "good" / "hello"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_bytes(b"---\r\nname: hello\r\n---\r\n")
+    (skill / "scripts" / "run.sh").write_text("echo hi\n")
+    assert list(skill_folders(tmp_path)) == [skill]
+    assert read_bundle(skill) == {
+        "name": "hello",
+        "files": [
+            {"path": "SKILL.md", "content": "---\r\nname: hello\r\n---\r\n"},
+            {"path": "scripts/run.sh", "content": "echo hi\n"},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("{not json", "{not json"),
+        ('{"a": 1}', '{"a": 1}'),
+        ('{"level": "INFO", "message": "published", "id": "sub_1", "cold_start": true}', "INFO published id=sub_1"),
+        ('{"level": "ERROR", "message": "no", "exception": "Trace\\n  line"}', "ERROR no\n  Trace\n    line"),
+        (
+            '{"log_level": "ERROR", "errorType": "ValueError", "errorMessage": "x", "stackTrace": ["  at y"]}',
+            "ERROR ValueError: x\n    at y",
+        ),
+        ("", None),
+        ('{"_aws": {}, "Published": 1}', None),
+        ('{"level": "DEBUG", "message": "detail"}', None),
+    ],
+)
+def test_what_functions_log_is_shortened_for_reading(line: str, shown: str | None) -> None:
+    assert readable(line, rank=20) == shown
