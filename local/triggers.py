@@ -14,7 +14,7 @@ from local.queue_events import make_batch, make_tick, messages_done
 from local.template import Queue, QueueMapping, Schedule
 
 # Short enough for a quick stop: a poll is never cut off, since the messages of a cut-off answer stay hidden for long.
-POLL_SECONDS = 2
+POLL_SECONDS = 1
 PAUSE_AFTER_ERROR = 1.0
 
 

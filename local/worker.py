@@ -3,6 +3,7 @@
 import asyncio
 import codecs
 import json
+import os
 import socket
 import sys
 import time
@@ -67,7 +68,11 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return self._process.returncode is None
+        """Asked of the system: a process that was just killed must not be given an event."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
 
     async def start(self, handler: str, environment: Mapping[str, str], directory: Path) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
