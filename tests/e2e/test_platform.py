@@ -64,10 +64,12 @@ def assert_counts_are_true(platform: Platform) -> None:
 
 def test_200_submissions_by_8_clients_end_as_they_should_and_every_number_is_true_on_the_way(platform):
     started, acknowledged, answers = [], [], []
+    turns = threading.Semaphore(0)  # each poll lets four posts start, so the polls are spread over the whole run
     bodies = [(f"lot-{n}", n % UNUSABLE_EVERY != 0) for n in range(SUBMISSIONS)]
 
     def client(share):
         for name, usable in share:
+            turns.acquire()
             started.append(name)
             answers.append((submit(platform, bundle(name, usable)), usable))
             acknowledged.append(name)
@@ -85,6 +87,7 @@ def test_200_submissions_by_8_clients_end_as_they_should_and_every_number_is_tru
         while not all(future.done() for future in running) or stats(platform)["active"]:
             poll()
             polls += 1
+            turns.release(4)
         [future.result() for future in running]
     assert polls >= 50
     assert len({answer["id"] for answer, _ in answers}) == SUBMISSIONS

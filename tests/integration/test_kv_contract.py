@@ -144,12 +144,14 @@ async def test_of_many_racing_for_one_key_one_wins(kv, key):
     assert (await kv.get_counts([Key(key.pk, "wins")])).found == {Key(key.pk, "wins"): {"n": 1}}
 
 
-async def test_racing_additions_are_all_counted(kv, key):
+async def test_racing_additions_are_all_counted(kv, key, request):
+    movers = 10 if "moto" in request.node.name else 30  # moto copies the whole table for each transaction
+
     async def add(n):
         await kv.transact(lambda: [Put(Key(key.pk, f"{n}"), "{}", expect=ABSENT), Add(key, {"n": 1})])
 
-    await asyncio.gather(*map(add, range(30)))
-    assert (await kv.get_counts([key])).found == {key: {"n": 30}}
+    await asyncio.gather(*map(add, range(movers)))
+    assert (await kv.get_counts([key])).found == {key: {"n": movers}}
 
 
 async def test_a_query_walks_one_partition_in_order_both_ways_and_in_pages(kv, key):
