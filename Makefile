@@ -9,7 +9,17 @@ PIP_INSTALL := pip install --quiet --no-cache-dir --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: help setup run admin-token check test format pins
+# The build and deployment tool, apart from the rest: it needs many of the same packages in other versions.
+SAM_VENV ?= .venv/sam
+# SAM would keep its own state in the home folder and report what it is used for; neither is wanted.
+SAM := __SAM_CLI_APP_DIR=$(CURDIR)/.aws-sam/cli SAM_CLI_TELEMETRY=0 $(SAM_VENV)/bin/sam
+STAGE ?= dev
+SAM_CONFIG_dev := default
+SAM_CONFIG_prod := prod
+# Only Lambda's own version writes .pyc files that Lambda can use.
+PYTHON_OF_LAMBDA ?= python3.13
+
+.PHONY: help setup run admin-token check test bench format pins build deploy
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -38,6 +48,9 @@ check: setup ## format, lint, types, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+bench: setup ## run the benchmarks; the results are in bench/results
+	@for script in bench/*.py; do PYTHONPATH=. $(BIN)/python $$script; done
+
 format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -46,5 +59,39 @@ test: setup ## run all tests
 	$(BIN)/python -m pytest -n 4 --cov --cov-report=
 
 pins: ## compile requirements*.in into pinned requirements*.txt (needs uv)
-	@for set in "requirements.in -o requirements.txt" "requirements.in requirements-dev.in -o requirements-dev.txt" "requirements-emulator.in -o requirements-emulator.txt"; do \
+	@for set in "requirements.in -o requirements.txt" "requirements.in requirements-dev.in -o requirements-dev.txt" "requirements-emulator.in -o requirements-emulator.txt" "requirements-sam.in -o requirements-sam.txt"; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links $$set; done
+
+build: $(SAM_VENV)/ready ## package template.yaml and the code into .aws-sam/build
+	@mkdir -p .aws-sam/cli
+	@$(PYTHON_OF_LAMBDA) -c "" 2>/dev/null || echo "No python3.13 was found, so cold starts will take two to three times as long. Name one: make build PYTHON_OF_LAMBDA=/path/to/python3.13"
+	@$(SAM) build
+
+deploy: $(SAM_VENV)/ready ## build, then deploy to AWS: STAGE=dev (default) or STAGE=prod
+	@test -n "$(SAM_CONFIG_$(STAGE))" || { echo "STAGE is '$(STAGE)'; it must be dev or prod." >&2; exit 1; }
+	@$(SAM_VENV)/bin/python -c 'import sys, boto3; sys.exit(not boto3.Session().get_credentials())' \
+	  || { echo "There are no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and try again." >&2; exit 1; }
+	@$(MAKE) --no-print-directory build
+	@$(SAM) deploy --config-env $(SAM_CONFIG_$(STAGE))
+
+$(SAM_VENV)/ready: requirements-sam.txt
+	@echo "Installing the AWS SAM CLI into $(SAM_VENV) (once) ..."
+	@$(PYTHON) -m venv $(SAM_VENV)
+	@$(SAM_VENV)/bin/$(PIP_INSTALL) -r requirements-sam.txt
+	@touch $@
+
+# `sam build` calls the two targets below to fill ARTIFACTS_DIR, once per resource with `BuildMethod: makefile`.
+
+build-Dependencies: # both platform tags: yara-x has arm64 wheels for the newer one only
+	@$(SAM_VENV)/bin/$(PIP_INSTALL) --no-compile --target "$(ARTIFACTS_DIR)/python" --only-binary=:all: \
+	  --python-version 3.13 --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 -r requirements.txt
+	@$(call compile_in,$(ARTIFACTS_DIR)/python)
+
+build-%:
+	@cp -R functions shared "$(ARTIFACTS_DIR)"
+	@find "$(ARTIFACTS_DIR)" -name __pycache__ -prune -exec rm -r {} +
+	@$(call compile_in,$(ARTIFACTS_DIR))
+
+# Unchecked: the archive that Lambda unpacks does not keep the exact file times Python would compare.
+compile_in = if $(PYTHON_OF_LAMBDA) -c "" 2>/dev/null; then \
+  $(PYTHON_OF_LAMBDA) -m compileall -q --invalidation-mode unchecked-hash "$(1)"; fi
