@@ -11,6 +11,7 @@ import orjson
 from aiobotocore.parsers import AioJSONParser, AioResponseParserFactory
 from botocore import xform_name
 from botocore.config import Config
+from botocore.serialize import JSONSerializer
 
 from shared.settings import Settings
 
@@ -21,10 +22,13 @@ _QUICK = Config(
     max_pool_connections=50,  # the default of 10 caps a wide gather
     retries={"mode": "standard", "total_max_attempts": 3},
     parameter_validation=False,
+    user_agent="vskill-platform",  # the SDK's own is put together anew for every request
     s3={"addressing_style": "path"},
 )
 _PATIENT = _QUICK.merge(Config(read_timeout=10))
-_CONFIGS = {"s3": _PATIENT}
+# The store asks again by itself: it starts with milliseconds, the SDK with up to a second.
+_ONCE = _QUICK.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+_CONFIGS = {"s3": _PATIENT, "dynamodb": _ONCE}
 
 
 class Aws:
@@ -58,7 +62,11 @@ class Aws:
             endpoint_url=self.settings.endpoint_url,
             config=_CONFIGS.get(service, _QUICK),
         )
-        return await self._stack.enter_async_context(client)
+        connected = await self._stack.enter_async_context(client)
+        if connected.meta.service_model.resolved_protocol == "json":
+            # Not a public name. If it is gone one day, requests are built as before: slower, not wrong.
+            connected._serializer = _PlainJsonSerializer()
+        return connected
 
 
 def _session() -> aioboto3.Session:
@@ -83,3 +91,11 @@ class _PlainJsonParser(AioJSONParser):
         parsed = orjson.loads(response["body"] or b"{}")
         parsed["ResponseMetadata"] = {"HTTPStatusCode": response["status_code"]}
         return parsed
+
+
+class _PlainJsonSerializer(JSONSerializer):
+    """Requests as the JSON they are: for the same reason, a hundred keys are not walked either."""
+
+    def serialize_to_request(self, parameters: Mapping[str, Any], operation_model: Any) -> dict[str, Any]:
+        request: dict[str, Any] = super().serialize_to_request({}, operation_model)
+        return {**request, "body": orjson.dumps(parameters)}

@@ -174,7 +174,8 @@ class DynamoKV:
         return item["doc"]["S"] if item and self._is_alive(item) else None
 
     async def get_many(self, keys: Iterable[Key]) -> Read[str]:
-        return await self._read(keys, _DOC, lambda item: item["doc"]["S"])
+        # A row without a document is an empty one, so that it is told as malformed and costs nobody else's row.
+        return await self._read(keys, _DOC, lambda item: item.get("doc", _EMPTY).get("S", ""))
 
     async def get_counts(self, keys: Iterable[Key]) -> Read[dict[str, int]]:
         return await self._read(keys, {}, _counts)
@@ -260,12 +261,12 @@ class DynamoKV:
         chunks = [readable[i : i + KEYS_PER_BATCH] for i in range(0, len(readable), KEYS_PER_BATCH)]
         reads = await asyncio.gather(*(self._read_chunk(chunk, projection, parse) for chunk in chunks))
         found = {key: value for chunk_found, _ in reads for key, value in chunk_found.items()}
-        failed = {key for _, chunk_failed in reads for key in chunk_failed}
         if len(found) == len(unique):
             return Read(found, [], [])
-        unusable = [key for key in unique if not is_usable(key)]
-        missing = [key for key in readable if key not in found and key not in failed]
-        return Read(found, missing, [*unusable, *failed])
+        unread = {key for _, chunk_failed in reads for key in chunk_failed}
+        failed = [key for key in unique if key in unread or not is_usable(key)]
+        missing = [key for key in readable if key not in found and key not in unread]
+        return Read(found, missing, failed)
 
     async def _read_chunk(
         self, keys: Sequence[Key], projection: Mapping[str, Any], parse: Callable[[Any], T]

@@ -4,6 +4,7 @@ test-suite runs against these too and must reject them; a probe that lets them p
 import msgspec
 
 from shared.db import get_kv, now
+from shared.kv import KEYS_PER_BATCH, Read
 from shared.submission_store import submission_key
 from shared.submissions import Rescue, Submission, rescue_of
 
@@ -39,3 +40,18 @@ class ModuleLevelContext:
             return await fn()
         finally:
             self._env = None
+
+
+async def get_many_one_by_one(kv, keys):
+    return await _one_after_another(kv, [[key] for key in keys])
+
+
+async def get_many_batch_by_batch(kv, keys):
+    """Batches, so few requests; but each waits for the one before."""
+    return await _one_after_another(kv, [keys[i : i + KEYS_PER_BATCH] for i in range(0, len(keys), KEYS_PER_BATCH)])
+
+
+async def _one_after_another(kv, chunks):
+    reads = [await kv.get_many(chunk) for chunk in chunks]
+    found = {key: doc for read in reads for key, doc in read.found.items()}
+    return Read(found, [key for read in reads for key in read.missing], [key for read in reads for key in read.failed])
