@@ -1,0 +1,181 @@
+"""template.yaml says what the code needs and nothing else; and the checks that show it notice every planted mistake."""
+
+import copy
+
+import pytest
+
+from local.cloudformation import load
+from tests.support.template_checks import CHECKS, ROOT, functions_of, linter_problems, problems_of
+
+TEMPLATE = load(ROOT / "template.yaml")
+
+
+@pytest.mark.parametrize("check", [*CHECKS, linter_problems])
+def test_the_template_has_no_problems(check):
+    assert check(TEMPLATE) == []
+
+
+def put(path: str, value):
+    """A mistake: this value at that place."""
+
+    def plant(template):
+        *parents, last = path.split(".")
+        for name in parents:
+            template = template[int(name) if name.isdigit() else name]
+        template[last] = value
+
+    return plant
+
+
+def drop(path: str):
+    def plant(template):
+        *parents, last = path.split(".")
+        for name in parents:
+            template = template[name]
+        del template[last]
+
+    return plant
+
+
+def of(resource: str, property_: str) -> str:
+    return f"Resources.{resource}.Properties.{property_}"
+
+
+def grant(function: str, actions, resource):
+    statement = {"Effect": "Allow", "Action": actions, "Resource": resource}
+
+    def plant(template):
+        template["Resources"][function]["Properties"]["Policies"][0]["Statement"].append(statement)
+
+    return plant
+
+
+def revoke(function: str, sid: str):
+    def plant(template):
+        policy = template["Resources"][function]["Properties"]["Policies"][0]
+        policy["Statement"] = [statement for statement in policy["Statement"] if statement["Sid"] != sid]
+
+    return plant
+
+
+def without_index(template):
+    template["Resources"]["Table"]["Properties"]["GlobalSecondaryIndexes"].pop()
+
+
+def with_index_of_everything(template):
+    template["Resources"]["Table"]["Properties"]["GlobalSecondaryIndexes"][0]["Projection"] = {"ProjectionType": "ALL"}
+
+
+VARIABLES = "Globals.Function.Environment.Variables"
+ROUTE = {"Type": "HttpApi", "Properties": {"ApiId": {"Ref": "Api"}, "Method": "GET", "Path": "/api/v1/extra"}}
+TABLE_ARN = {"Fn::GetAtt": ["Table", "Arn"]}
+
+MISTAKES = {
+    "a handler that is not there": (
+        put(of("Consumer", "Handler"), "functions.consumer.handle"),
+        "functions.consumer.handle",
+    ),
+    "a handler's module that is not there": (
+        put(of("StuckScan", "Handler"), "functions.scan.handler"),
+        "functions.scan",
+    ),
+    "two functions with each other's handler": (
+        put(of("SkillsApi", "Handler"), "functions.admin_api.handler"),
+        "route",
+    ),
+    "a missing route": (
+        drop(of("SubmissionsApi", "Events.Stats")),
+        "template has no route GET /api/v1/submissions/stats",
+    ),
+    "an extra route": (put(of("SkillsApi", "Events.Extra"), ROUTE), "code has no route GET /api/v1/extra"),
+    "a route with the wrong method": (
+        put(of("SubmissionsApi", "Events.Submit.Properties.Method"), "PUT"),
+        "PUT /api/v1",
+    ),
+    "no answer for unknown routes": (drop(of("SubmissionsApi", "Events.NoSuchRoute")), "$default"),
+    "an API function left out": (drop("Resources.AdminApi"), "no function serves functions/admin_api.py"),
+    "a setting nobody gets": (drop(f"{VARIABLES}.QUEUE_URL"), "no function gets the setting QUEUE_URL"),
+    "a setting nobody reads": (put(f"{VARIABLES}.COLOUR", "blue"), "nothing reads the setting COLOUR"),
+    "a function built another way": (drop("Resources.Consumer.Metadata"), "make build"),
+    "a function without the layer": (put(of("Consumer", "Layers"), []), "layer"),
+    "another architecture": (put("Globals.Function.Architectures", ["x86_64"]), "arm64"),
+    "a visibility of 60 s": (put(of("SubmissionQueue", "VisibilityTimeout"), 60), "less than six"),
+    "a visibility of 719 s": (put(of("SubmissionQueue", "VisibilityTimeout"), 719), "less than six"),
+    "dead letters visible too soon": (
+        put(of("DeadLetters", "VisibilityTimeout"), 60),
+        "DeadLettersFunction: its queue's",
+    ),
+    "a consumer with 15 minutes": (put(of("Consumer", "Timeout"), 900), "consumer's timeout is 900"),
+    "an API with 60 s": (put("Globals.Function.Timeout", 60), "API function's timeout is 60"),
+    "an admin call that outlasts the gateway": (put(of("AdminApi", "Timeout"), 60), "gateway gives up"),
+    "messages kept for a day": (put(of("SubmissionQueue", "MessageRetentionPeriod"), 86400), "queue's retention"),
+    "dead letters kept for 4 days": (
+        put(of("DeadLetters", "MessageRetentionPeriod"), 345600),
+        "dead letters' retention",
+    ),
+    "dead after one receive": (put(of("SubmissionQueue", "RedrivePolicy.maxReceiveCount"), 1), "after 5 receives"),
+    "no dead letters": (drop(of("SubmissionQueue", "RedrivePolicy")), "dead letters do not go"),
+    "a scan every hour": (put(of("StuckScan", "Events.EveryFiveMinutes.Properties.Schedule"), "rate(1 hour)"), "3600"),
+    "no scan at all": (drop(of("StuckScan", "Events")), "period of the stuck scan"),
+    "batches of 10": (put(of("Consumer", "Events.Submissions.Properties.BatchSize"), 10), "batch size"),
+    "batches all or nothing": (
+        drop(of("Consumer", "Events.Submissions.Properties.FunctionResponseTypes")),
+        "whole batch",
+    ),
+    "the same for dead letters": (
+        drop(of("DeadLettersFunction", "Events.DeadLetters.Properties.FunctionResponseTypes")),
+        "whole batch",
+    ),
+    "no reserved concurrency": (drop(of("Consumer", "ReservedConcurrentExecutions")), "reserved concurrency"),
+    "no maximum concurrency": (drop(of("Consumer", "Events.Submissions.Properties.ScalingConfig")), "die unprocessed"),
+    "a wildcard action": (grant("SkillsApi", "dynamodb:*", TABLE_ARN), "action dynamodb:* is a wildcard"),
+    "every action": (grant("StuckScan", "*", TABLE_ARN), "action * is a wildcard"),
+    "a wildcard resource": (grant("SkillsApi", ["dynamodb:GetItem"], "*"), "resource * is a wildcard"),
+    "all queues": (grant("AdminApi", "sqs:SendMessage", "arn:aws:sqs:*:*:*"), "is a wildcard"),
+    "all objects": (grant("Consumer", "s3:GetObject", {"Fn::Sub": "${Content.Arn}/*"}), "is a wildcard"),
+    "a right too many": (grant("SkillsApi", "dynamodb:DeleteItem", TABLE_ARN), "may dynamodb:DeleteItem on Table"),
+    "a right too few": (revoke("StuckScan", "SendAgain"), "may not sqs:SendMessage on SubmissionQueue"),
+    "a ready-made policy": (
+        put(of("SkillsApi", "Policies"), [{"DynamoDBCrudPolicy": {"TableName": {"Ref": "Table"}}}]),
+        "not written out",
+    ),
+    "a missing index": (without_index, "index due is missing"),
+    "an index of whole documents": (with_index_of_everything, "index list carries the wrong attributes"),
+    "keys the wrong way round": (put(of("Table", "KeySchema.0.AttributeName"), "sk"), "table has the wrong keys"),
+    "no expiry": (drop(of("Table", "TimeToLiveSpecification")), "expiresAt"),
+    "expiry by another attribute": (put(of("Table", "TimeToLiveSpecification.AttributeName"), "ttl"), "expiresAt"),
+    "no point-in-time recovery": (drop(of("Table", "PointInTimeRecoverySpecification")), "point in time"),
+    "a public bucket": (drop(of("Content", "PublicAccessBlockConfiguration")), "not private"),
+    "a half public bucket": (
+        put(of("Content", "PublicAccessBlockConfiguration.BlockPublicPolicy"), False),
+        "BlockPublicPolicy",
+    ),
+    "a table that goes with the stack": (drop("Resources.Table.DeletionPolicy"), "deleted with the stack"),
+    "a secret in the template": (put(of("Secret", "SecretString"), "hunter2"), "not generated"),
+    "logs for ever": (drop(of("Logs", "RetentionInDays")), "kept for ever"),
+    "a function that logs elsewhere": (
+        put(of("Consumer", "LoggingConfig"), {"LogFormat": "JSON"}),
+        "Consumer: its log",
+    ),
+    # Only the linter sees these, and only in the transformed template.
+    "a reference to nothing": (put(f"{VARIABLES}.TABLE_NAME", {"Ref": "Tabel"}), "Tabel"),
+    "an attribute that is not there": (put("Outputs.Url.Value", {"Fn::GetAtt": ["Table", "Url"]}), "Url"),
+    "an unknown property of a queue": (put(of("DeadLetters", "Visibility"), 5), "Visibility"),
+    "an unknown property of a function": (put(of("Consumer", "Concurrency"), 5), "Concurrency"),
+    "a value of the wrong type": (put(of("Table", "SSESpecification"), "yes"), "SSESpecification"),
+    "an output of nothing": (put("Outputs.Table.Value", {"Ref": "Tabel"}), "Tabel"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake):
+    plant, sentence = MISTAKES[mistake]
+    template = copy.deepcopy(TEMPLATE)
+    plant(template)
+    problems = problems_of(template)
+    assert any(sentence in problem for problem in problems), problems
+
+
+def test_the_template_names_each_trigger_once():
+    handlers = [function["Handler"] for _, function in functions_of(TEMPLATE)]
+    assert len(handlers) == len(set(handlers)) > 0

@@ -1,0 +1,401 @@
+"""What must hold in template.yaml and no linter knows. Each check takes the parsed template and returns the problems it
+found as sentences; an empty list is a good template. `test_template.py` also runs them on templates with mistakes."""
+
+import copy
+import importlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from shared import timing
+from shared.settings import load_settings
+
+Template = Mapping[str, Any]
+Problems = list[str]
+
+ROOT = Path(__file__).parents[2]
+GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function behind it may take
+
+# --- who may do what ------------------------------------------------------------------------------------------------
+# One line per function and resource, for review: only what the code of that function calls, so that a function that
+# is taken over can do nothing else. `Content/content/*` are the objects under a prefix of the bucket.
+
+READ = {"dynamodb:GetItem", "dynamodb:BatchGetItem"}
+WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem"}  # TransactWriteItems needs no name of its own
+QUERY = {"dynamodb:Query"}
+# Asked by the event source mapping, with the function's role.
+RECEIVE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
+
+ALLOWED: dict[str, dict[str, set[str]]] = {
+    "SubmissionsApi": {
+        "Table": READ | QUERY | WRITE,
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Content": {"s3:ListBucket"},  # health: HeadBucket
+        "Content/content/*": {"s3:PutObject"},
+        "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "SkillsApi": {
+        "Table": READ | QUERY,
+        "Table/index/list": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "AdminApi": {
+        "Table": READ | WRITE,
+        "Table/index/due": QUERY,
+        "SubmissionQueue": {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "Consumer": {
+        "Table": READ | WRITE,
+        "Content/content/*": {"s3:GetObject"},
+        "Content/dead-letters/*": {"s3:PutObject"},
+        "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
+    },
+    "DeadLettersFunction": {
+        "Table": {"dynamodb:GetItem"} | WRITE,
+        "Content/dead-letters/*": {"s3:PutObject"},
+        "DeadLetters": RECEIVE,
+    },
+    "StuckScan": {
+        "Table": READ | WRITE,
+        "Table/index/due": QUERY,
+        "SubmissionQueue": {"sqs:SendMessage"},
+    },
+}
+# SAM gives these to the role of every function, and of every function behind a queue; it cannot be told not to.
+ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"}
+
+# --- who reads which setting ----------------------------------------------------------------------------------------
+
+SET_BY_LAMBDA = {"AWS_REGION"}
+LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "TIME_SCALE"}
+READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
+
+INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries beside its keys; None: nothing
+RETAINED = ("Table", "Content", "Secret")
+
+
+def problems_of(template: Template) -> Problems:
+    """All of them. The linter, by far the slowest, is asked last and only about what passes everything else."""
+    return [problem for check in CHECKS for problem in check(template)] or linter_problems(template)
+
+
+# --- code -----------------------------------------------------------------------------------------------------------
+
+
+def handler_problems(template: Template) -> Problems:
+    return [
+        f"{name}: the handler {function['Handler']} does not import as something to call"
+        for name, function in functions_of(template)
+        if not callable(_find_handler(function["Handler"]))
+    ]
+
+
+def route_problems(template: Template) -> Problems:
+    problems = []
+    for name, function in functions_of(template):
+        in_template = [_route(event) for event in _events(function, "HttpApi")]
+        in_code = set(getattr(_module(function["Handler"]), "ROUTES", ()))
+        problems += [f"{name}: the code has no route {route}" for route in set(in_template) - in_code]
+        problems += [f"{name}: the template has no route {route}" for route in in_code - set(in_template)]
+        problems += [f"{name}: {route} is there twice" for route, n in Counter(in_template).items() if n > 1]
+    served = {function["Handler"].rpartition(".")[0] for _, function in functions_of(template)}
+    sources = [path for path in sorted((ROOT / "functions").glob("*.py")) if "\nROUTES = " in path.read_text()]
+    return problems + [f"no function serves functions/{s.name}" for s in sources if f"functions.{s.stem}" not in served]
+
+
+def setting_problems(template: Template) -> Problems:
+    declared = set(template["Globals"]["Function"]["Environment"]["Variables"])
+    read = _settings_read() | _names_read_from_environ()
+    problems = [f"no function gets the setting {name}" for name in read - declared - SET_BY_LAMBDA - LOCAL_ONLY]
+    return problems + [f"nothing reads the setting {name}" for name in declared - read - READ_BY_POWERTOOLS]
+
+
+def packaging_problems(template: Template) -> Problems:
+    problems = []
+    for name, function in functions_of(template):
+        if template["Resources"][name].get("Metadata", {}).get("BuildMethod") != "makefile":
+            problems.append(f"{name}: `make build` would install the requirements into it, they are in the layer")
+        if function.get("Layers") != [{"Ref": "Dependencies"}]:
+            problems.append(f"{name}: it has not just the layer with the dependencies")
+        if (function.get("Runtime"), function.get("Architectures")) != ("python3.13", ["arm64"]):
+            problems.append(f"{name}: the dependencies are built for python3.13 on arm64")
+    return problems
+
+
+# --- time and load --------------------------------------------------------------------------------------------------
+
+
+def timing_problems(template: Template) -> Problems:
+    queue, letters = _properties(template, "SubmissionQueue"), _properties(template, "DeadLetters")
+    functions = dict(functions_of(template))
+    scan = next((event.get("Schedule") for event in _events(functions["StuckScan"], "Schedule")), None)
+    numbers = [
+        ("the consumer's timeout", functions["Consumer"]["Timeout"], timing.CONSUMER_TIMEOUT),
+        ("the queue's visibility timeout", queue.get("VisibilityTimeout"), timing.VISIBILITY_TIMEOUT),
+        ("the queue's retention", queue.get("MessageRetentionPeriod"), timedelta(days=4)),
+        ("the dead letters' retention", letters.get("MessageRetentionPeriod"), timedelta(days=14)),
+        ("an API function's timeout", template["Globals"]["Function"]["Timeout"], timing.API_TIMEOUT),
+        ("the period of the stuck scan", _seconds_of_rate(scan), timing.SCAN_PERIOD),
+    ]
+    problems = [
+        f"{what} is {value}, shared/timing.py says {wanted.total_seconds():.0f}"
+        for what, value, wanted in numbers
+        if value != wanted.total_seconds()
+    ]
+    if not timing.LONGEST_LEASE < timing.STUCK_THRESHOLD:
+        problems.append("the stuck scan would take submissions from live workers")
+    if not timing.STORE_BUDGET < timing.API_TIMEOUT:
+        problems.append("a store that does not answer would use up an API function's time")
+    return problems + _gateway_problems(functions)
+
+
+def queue_problems(template: Template) -> Problems:
+    problems = []
+    for name, function in functions_of(template):
+        for event in _events(function, "SQS"):
+            queue = _properties(template, _resource(event["Queue"]))
+            if queue.get("VisibilityTimeout", 30) < 6 * function["Timeout"]:
+                problems.append(f"{name}: its queue's visibility timeout is less than six of its own")
+            if event.get("FunctionResponseTypes") != ["ReportBatchItemFailures"]:
+                problems.append(f"{name}: one bad message would bring back its whole batch")
+    redrive = _properties(template, "SubmissionQueue").get("RedrivePolicy", {})
+    if redrive.get("maxReceiveCount") != timing.MAX_RECEIVES:
+        problems.append(f"a message must be a dead letter after {timing.MAX_RECEIVES} receives")
+    if _resource(redrive.get("deadLetterTargetArn")) != "DeadLetters":
+        problems.append("dead letters do not go to DeadLetters")
+    return problems + _consumer_problems(dict(functions_of(template))["Consumer"])
+
+
+# --- rights and data ------------------------------------------------------------------------------------------------
+
+
+def permission_problems(template: Template) -> Problems:
+    problems = [
+        f"{name}: a row of ALLOWED without a function" for name in ALLOWED.keys() - dict(functions_of(template))
+    ]
+    for name, function in functions_of(template):
+        given = _given(function)
+        expected = {(resource, action) for resource, actions in ALLOWED.get(name, {}).items() for action in actions}
+        problems += [
+            f"{name}: may {action} on {resource}, which its code never does" for resource, action in given - expected
+        ]
+        problems += [
+            f"{name}: may not {action} on {resource}, which its code does" for resource, action in expected - given
+        ]
+        problems += [f"{name}: the action {action} is a wildcard" for _, action in given if "*" in action]
+        problems += [f"{name}: the resource {r} is a wildcard" for r in {r for r, _ in given} if _is_wildcard(r)]
+        if any("Statement" not in policy for policy in function.get("Policies", [])):
+            problems.append(f"{name}: a policy is not written out")
+    return problems
+
+
+def table_problems(template: Template) -> Problems:
+    table = _properties(template, "Table")
+    indexes = {index["IndexName"]: index for index in table.get("GlobalSecondaryIndexes", [])}
+    problems = [f"the index {name} is missing or not wanted" for name in INDEXES.keys() ^ indexes.keys()]
+    for name in INDEXES.keys() & indexes.keys():
+        if _keys(indexes[name]) != [f"{name}Pk", f"{name}Sk"]:
+            problems.append(f"the index {name} has the wrong keys")
+        if set(indexes[name]["Projection"].get("NonKeyAttributes", [])) != (INDEXES[name] or set()):
+            problems.append(f"the index {name} carries the wrong attributes")
+    if _keys(table) != ["pk", "sk"]:
+        problems.append("the table has the wrong keys")
+    if table.get("TimeToLiveSpecification") != {"AttributeName": "expiresAt", "Enabled": True}:
+        problems.append("rows past their `expiresAt` stay for ever")
+    if not table.get("PointInTimeRecoverySpecification", {}).get("PointInTimeRecoveryEnabled"):
+        problems.append("the table cannot be restored to a point in time")
+    if table.get("BillingMode") != "PAY_PER_REQUEST":
+        problems.append("the table would throttle at a fixed rate")
+    return problems
+
+
+def safety_problems(template: Template) -> Problems:
+    bucket, secret = _properties(template, "Content"), _properties(template, "Secret")
+    blocks = bucket.get("PublicAccessBlockConfiguration", {})
+    problems = [
+        f"the bucket is not private: {name} is off"
+        for name in ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
+        if blocks.get(name) is not True
+    ]
+    if "AccessControl" in bucket or "WebsiteConfiguration" in bucket:
+        problems.append("the bucket is open to others")
+    if "SecretString" in secret or secret.get("GenerateSecretString", {}).get("GenerateStringKey") != "signingKey":
+        problems.append("the secret's signing key is not generated")
+    for name in RETAINED:
+        resource = template["Resources"][name]
+        if {resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")} != {"Retain"}:
+            problems.append(f"{name} would be deleted with the stack")
+    return problems + _log_problems(template)
+
+
+# --- the linter -----------------------------------------------------------------------------------------------------
+
+
+def linter_problems(template: Template) -> Problems:
+    """The linter sees the transformed template: in the source, it overlooks most mistakes."""
+    from cfnlint.api import ManualArgs, lint
+    from samtranslator.model.exceptions import InvalidDocumentException
+
+    try:
+        transformed = transform(template)
+    except InvalidDocumentException as error:
+        return [cause.message for cause in error.causes]
+    found = lint(json.dumps(transformed), config=ManualArgs(regions=["us-east-1"]))
+    return [f"{match.rule.id} {match.message} at {match.path}" for match in found] + _role_problems(transformed)
+
+
+def transform(template: Template) -> dict[str, Any]:
+    """As `sam deploy` would have it, without asking AWS anything."""
+    from boto3 import Session
+    from samtranslator.parser.parser import Parser
+    from samtranslator.translator.translator import Translator
+
+    source = copy.deepcopy(dict(template))
+    # What `sam package` puts in the place of folders.
+    source["Globals"]["Function"]["CodeUri"] = "s3://packages/code"
+    source["Resources"]["Dependencies"]["Properties"]["ContentUri"] = "s3://packages/layer"
+    translator = Translator({}, Parser(), boto_session=Session(region_name="us-east-1"))
+    return translator.translate(source, parameter_values={})
+
+
+def _role_problems(transformed: Template) -> Problems:
+    roles = [r["Properties"] for r in transformed["Resources"].values() if r["Type"] == "AWS::IAM::Role"]
+    managed = {arn.rpartition("/")[2] for role in roles for arn in role.get("ManagedPolicyArns", [])}
+    return [f"a role has the managed policy {name}" for name in managed - ADDED_BY_SAM]
+
+
+CHECKS = (
+    handler_problems,
+    route_problems,
+    setting_problems,
+    packaging_problems,
+    timing_problems,
+    queue_problems,
+    permission_problems,
+    table_problems,
+    safety_problems,
+)
+
+
+# --- reading the template -------------------------------------------------------------------------------------------
+
+
+def functions_of(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::Serverless::Function":
+            yield name, {**template["Globals"]["Function"], **resource["Properties"]}
+
+
+def _properties(template: Template, name: str) -> dict[str, Any]:
+    return template["Resources"].get(name, {}).get("Properties", {})
+
+
+def _events(function: Template, type_: str) -> list[dict[str, Any]]:
+    return [event["Properties"] for event in function.get("Events", {}).values() if event["Type"] == type_]
+
+
+def _route(event: Mapping[str, Any]) -> str:
+    return f"{event['Method'].upper()} {event['Path']}" if "Path" in event else "$default"
+
+
+def _module(handler: str) -> Any:
+    try:
+        return importlib.import_module(handler.rpartition(".")[0])
+    except ImportError:
+        return None
+
+
+def _find_handler(handler: str) -> Any:
+    return getattr(_module(handler), handler.rpartition(".")[2], None)
+
+
+def _settings_read() -> set[str]:
+    read: set[str] = set()
+
+    class Recorder(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return {"STAGE": "local", "ALLOW_UPLOADS": "true"}.get(name, "1")
+
+    load_settings(Recorder())
+    return read
+
+
+def _names_read_from_environ() -> set[str]:
+    sources = [path for folder in ("shared", "functions") for path in (ROOT / folder).rglob("*.py")]
+    read = re.compile(r"(?:environ(?:\.get\(|\[)|getenv\()\s*[\"'](\w+)")
+    return {name for source in sources for name in read.findall(source.read_text())}
+
+
+def _seconds_of_rate(schedule: str | None) -> float | None:
+    match = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", schedule or "")
+    return match and timedelta(**{f"{match[2]}s": int(match[1])}).total_seconds()
+
+
+def _gateway_problems(functions: Mapping[str, Template]) -> Problems:
+    return [
+        f"{name}: the gateway gives up before its timeout of {function['Timeout']} s"
+        for name, function in functions.items()
+        if _events(function, "HttpApi") and function["Timeout"] > GATEWAY_TIMEOUT.total_seconds()
+    ]
+
+
+def _consumer_problems(consumer: Template) -> Problems:
+    problems = []
+    if [event.get("BatchSize") for event in _events(consumer, "SQS")] != [3]:
+        problems.append("the consumer's batch size is not 3")
+    if consumer.get("ReservedConcurrentExecutions") != 10:
+        problems.append("the consumer's reserved concurrency is not 10")
+    if [event.get("ScalingConfig", {}).get("MaximumConcurrency") for event in _events(consumer, "SQS")] != [10]:
+        problems.append("the queue may start more than 10 consumers: throttled messages die unprocessed")
+    return problems
+
+
+def _given(function: Template) -> set[tuple[str, str]]:
+    statements = [s for policy in function.get("Policies", []) for s in policy.get("Statement", [])]
+    return {
+        (_resource(resource), action)
+        for statement in statements
+        for resource in _as_list(statement["Resource"])
+        for action in _as_list(statement["Action"])
+    }
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _resource(value: Any) -> str:
+    """`Table` for its ARN however it is written, `Table/index/list` for what is below it."""
+    if isinstance(value, Mapping):
+        value = next(iter(value.values()))
+    if isinstance(value, list):
+        value = ".".join(value)
+    return re.sub(r"\$\{(\w+)\.Arn\}", r"\1", str(value)).removesuffix(".Arn")
+
+
+def _is_wildcard(resource: str) -> bool:
+    return "*" in resource and re.fullmatch(r"Content/[a-z-]+/\*", resource) is None
+
+
+def _keys(table: Mapping[str, Any]) -> list[str]:
+    return [key["AttributeName"] for key in sorted(table["KeySchema"], key=lambda key: key["KeyType"])]
+
+
+def _log_problems(template: Template) -> Problems:
+    problems = [
+        f"{name}: its log would be kept for ever"
+        for name, function in functions_of(template)
+        if function.get("LoggingConfig", {}).get("LogGroup") != {"Ref": "Logs"}
+    ]
+    if "RetentionInDays" not in _properties(template, "Logs"):
+        problems.append("logs are kept for ever")
+    return problems
