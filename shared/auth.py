@@ -15,7 +15,7 @@ async def authorize(authorization: str | None, role: str) -> AdminToken:
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthorized("Send `Authorization: Bearer <admin token>`.")
-    known = await _find(hashlib.sha256(token.strip().encode()).hexdigest())
+    known = await _find(hashlib.sha256(token.strip().encode(errors="surrogatepass")).hexdigest())
     if known is None:
         raise Unauthorized("This token is not valid here, or was revoked.")
     if known.role not in ROLES or ROLES.index(known.role) < ROLES.index(role):

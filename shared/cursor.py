@@ -35,7 +35,7 @@ def _split(cursor: str) -> tuple[bytes, str]:
 
 
 def _sign(key: str, position: str, filter_: str) -> bytes:
-    message = f"cursor\n{filter_}\n{position}".encode()
+    message = f"cursor\n{len(filter_)}\n{filter_}\n{position}".encode()  # the length tells where the filter ends
     return hmac.new(key.encode(), message, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
 
 

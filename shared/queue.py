@@ -9,6 +9,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import PlatformError, Unavailable
+from shared.submissions import is_id
 
 SCHEMA = 1
 
@@ -45,7 +46,7 @@ def parse_body(body: str) -> Message:
         message = msgspec.json.decode(body, type=Message)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise Poison(f"The message names no submission: {error}") from error
-    if not message.id.startswith("sub_"):
+    if not is_id(message.id):
         raise Poison("The message names no submission: its id is not one.")
     return message
 

@@ -7,7 +7,7 @@ error, never "no secret": everything that asks fails closed.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
@@ -24,7 +24,7 @@ class AdminToken(msgspec.Struct, frozen=True):
 
 
 class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    signing_key: str
+    signing_key: Annotated[str, msgspec.Meta(min_length=32)]  # an empty key would sign for everybody
     admin_tokens: list[AdminToken] = []
     webhook_secrets: dict[str, str] = {}
     github_token: str | None = None
@@ -35,15 +35,16 @@ class Secrets(Protocol):
 
 
 class CachedSecrets:
-    def __init__(self, read: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, read: Callable[[], Awaitable[str]], now: Callable[[], float] = time.monotonic) -> None:
         self._read = read
+        self._now = now
         self._values: SecretValues | None = None
         self._read_at = 0.0
 
     async def get(self) -> SecretValues:
-        if self._values is None or time.monotonic() - self._read_at > SECRET_TTL.total_seconds():
+        if self._values is None or self._now() - self._read_at > SECRET_TTL.total_seconds():
             self._values = _parse(await self._read())
-            self._read_at = time.monotonic()
+            self._read_at = self._now()
         return self._values
 
 
@@ -67,6 +68,8 @@ def _read_file(path: str) -> str:
             return file.read()
     except OSError as error:
         raise Unavailable("The secrets file cannot be read.") from error
+    except UnicodeDecodeError:
+        raise Unavailable("The secrets file is not text.") from None
 
 
 def _parse(text: str) -> SecretValues:

@@ -54,6 +54,6 @@ def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
 
 def _whole_number(env: Mapping[str, str], name: str) -> int:
     value = _text(env, name)
-    if not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise InvalidSettings(f"{name} is {value!r}; it must be a whole number above 0.")
+    if not (value.isascii() and value.isdigit() and len(value) <= 9 and int(value) > 0):
+        raise InvalidSettings(f"{name} is {value[:20]!r}; it must be a whole number above 0.")
     return int(value)

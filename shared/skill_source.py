@@ -1,9 +1,10 @@
 """Where skills come from: names, addresses and files as people send them, checked and brought into one form."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from shared.content import Files
 from shared.db import get_content
@@ -13,6 +14,7 @@ from shared.submissions import Submission
 UPLOADS = "uploads/anonymous"
 MAX_BUNDLE = 4 * 1024 * 1024
 MAX_FILES = 500
+MAX_PATH = 500  # bytes; a sort key takes 1,024
 # Words that follow a skill's name in the API, so they cannot be one.
 RESERVED_SLUGS = frozenset(
     {"versions", "badge", "security", "installs", "search", "repo-health", "reports", "check-updates", "alias"}
@@ -39,16 +41,23 @@ class Repo(NamedTuple):
 
 def parse_repo_url(text: str) -> Repo:
     """Rebuilt from its parts, never passed on as it came: nothing but github.com is ever asked."""
-    parts = urlsplit(text.strip() if "://" in text else f"https://{text.strip()}")
+    parts = _split(text.strip())
     path = [unquote(part) for part in parts.path.split("/") if part]
     if not _is_github(parts.scheme, parts.netloc) or len(path) < 2:
         raise _not_a_repo("This is not the address of a GitHub repository.")
-    owner, name = path[0], path[1].removesuffix(".git")
+    owner, name = path[0], re.sub(r"\.git\Z", "", path[1], flags=re.IGNORECASE)
     if not _OWNER.fullmatch(owner) or not _REPO.fullmatch(name) or name in (".", ".."):
         raise _not_a_repo("GitHub has no repository of that name.")
     if owner.lower() == "uploads":
         raise _not_a_repo("The owner name `uploads` is reserved for uploaded bundles.")
     return Repo(owner, name, _tree(path[2:]))
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        return urlsplit(text if "://" in text else f"https://{text}")
+    except ValueError:  # half an IPv6 address, letters that stand for a slash
+        raise _not_a_repo("This is not an address.") from None
 
 
 def _is_github(scheme: str, netloc: str) -> bool:
@@ -58,7 +67,7 @@ def _is_github(scheme: str, netloc: str) -> bool:
 def _tree(rest: Sequence[str]) -> str | None:
     if not rest:
         return None
-    if rest[0] != "tree" or len(rest) < 2 or not all(map(is_safe_part, rest)):
+    if rest[0] != "tree" or len(rest) < 2 or not _is_safe_path(rest):
         raise _not_a_repo("Only the repository itself or a folder in it (/tree/{branch}/{path}) can be submitted.")
     return "/".join(rest[1:])
 
@@ -68,18 +77,24 @@ def _not_a_repo(message: str) -> InvalidRequest:
 
 
 def parse_skill_path(text: str) -> str:
+    if text.strip() == ".":
+        return "."
     parts = [part for part in text.strip().split("/") if part]
     if parts and parts[-1].lower() == "skill.md":
         parts.pop()
-    if len(text) > 500 or not all(map(is_safe_part, parts)):
+    if not _is_safe_path(parts):
         raise InvalidRequest(
             "`skillPath` is the folder of a SKILL.md inside the repository, like skills/pdf.", code="invalid_skill_path"
         )
     return "/".join(parts) or "."
 
 
-def is_safe_part(part: str) -> bool:
-    return part not in ("", ".", "..") and "\\" not in part and part.isprintable()
+def _is_safe_path(parts: Sequence[str]) -> bool:
+    return all(map(_is_safe_part, parts)) and len("/".join(parts).encode()) <= MAX_PATH
+
+
+def _is_safe_part(part: str) -> bool:
+    return part not in ("", ".", "..") and not {"/", "\\"} & set(part) and part.isprintable()
 
 
 def parse_slug(text: str) -> str:
@@ -103,14 +118,26 @@ def read_bundle(files: Sequence[tuple[str, str]]) -> dict[str, bytes]:
         raise InvalidRequest(f"A bundle has 1 to {MAX_FILES} files.", code="invalid_bundle")
     bundle: dict[str, bytes] = {}
     for path, content in files:
-        if len(path) > 300 or not all(map(is_safe_part, path.split("/"))):
+        if len(path) > 300 or not _is_safe_path(path.split("/")):
             raise InvalidRequest(f"{path[:80]!r} is not a path inside the skill's folder.", code="invalid_bundle")
-        if path.lower() in (known.lower() for known in bundle):
-            raise InvalidRequest(f"{path[:80]!r} is in the bundle twice.", code="invalid_bundle")
         bundle[path] = _encode(path, content)
+    _refuse_same_places([path for path, _ in files])
     if sum(map(len, bundle.values())) > MAX_BUNDLE:
         raise TooLarge("A bundle holds at most 4 MB of text. Leave out what the skill does not need.")
     return bundle
+
+
+def _refuse_same_places(paths: Sequence[str]) -> None:
+    """Two files that some disk would take for one, or a file where another needs a folder."""
+    files: set[str] = set()
+    folders: set[str] = set()
+    for path in paths:
+        place = unicodedata.normalize("NFC", path).casefold()
+        parents = {place[:i] for i, letter in enumerate(place) if letter == "/"}
+        if place in files or place in folders or parents & files:
+            raise InvalidRequest(f"{path[:80]!r} is in the bundle twice.", code="invalid_bundle")
+        files.add(place)
+        folders |= parents
 
 
 def _encode(path: str, content: str) -> bytes:

@@ -53,12 +53,12 @@ def full_name(skill: Skill) -> str:
 
 def next_version(current: str | None, wanted: str | None) -> str:
     """The author's version if it is higher, else 1.0.0, then a patch bump."""
+    higher = wanted if wanted and _VERSION.fullmatch(wanted) else None
     if current is None:
-        return wanted or "1.0.0"
-    if wanted and sort_key(wanted) > sort_key(current):
-        return wanted
-    major, minor, patch = _numbers(current)
-    return f"{major}.{minor}.{patch + 1}"
+        return higher or "1.0.0"
+    if higher and sort_key(higher) > sort_key(current):
+        return higher
+    return _bumped(*_numbers(current))
 
 
 def sort_key(version: str) -> str:
@@ -66,8 +66,18 @@ def sort_key(version: str) -> str:
     return ".".join(f"{number:06d}" for number in _numbers(version))
 
 
+_HIGHEST = 999_999
+_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
+
+
+def _bumped(major: int, minor: int, patch: int) -> str:
+    if patch < _HIGHEST:
+        return f"{major}.{minor}.{patch + 1}"
+    return f"{major}.{minor + 1}.0" if minor < _HIGHEST else f"{major + 1}.0.0"
+
+
 def _numbers(version: str) -> tuple[int, int, int]:
-    match = re.fullmatch(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", version, re.ASCII)
+    match = _VERSION.fullmatch(version)
     if match is None:
         raise ValueError(f"{version!r} is not a version like 1.2.3")
     return int(match[1]), int(match[2]), int(match[3])

@@ -7,7 +7,8 @@ recovery can be watched in seconds; it is refused outside stage `local`.
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
@@ -15,16 +16,16 @@ from datetime import timedelta
 from shared.errors import InvalidSettings
 
 
-def _time_scale() -> float:
-    scale = float(os.environ.get("TIME_SCALE") or 1)
-    if scale <= 0:
-        raise InvalidSettings("TIME_SCALE must be a number above 0.")
-    if scale != 1 and os.environ.get("STAGE") != "local":
+def time_scale(env: Mapping[str, str]) -> float:
+    text = env.get("TIME_SCALE") or "1"
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+", text) or float(text) == 0:
+        raise InvalidSettings("TIME_SCALE must be a number above 0, like 0.01.")
+    if float(text) != 1 and env.get("STAGE") != "local":
         raise InvalidSettings("TIME_SCALE is for stage local only: unset it, or set STAGE=local.")
-    return scale
+    return float(text)
 
 
-TIME_SCALE = _time_scale()
+TIME_SCALE = time_scale(os.environ)
 
 
 def scaled(**duration: float) -> timedelta:

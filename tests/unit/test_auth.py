@@ -1,0 +1,110 @@
+"""S15: who gets in, and who does not."""
+
+import dataclasses
+import hashlib
+
+import pytest
+
+from shared.auth import authorize
+from shared.errors import Forbidden, Unauthorized, Unavailable
+from shared.kv import Key, Put
+from shared.secret_store import AdminToken, SecretValues
+from tests.support.memory import ADMIN_TOKEN, MemoryKV, memory_env, within
+
+ADMIN, REVIEWER = f"{ADMIN_TOKEN}-admin", f"{ADMIN_TOKEN}-reviewer"
+
+
+def sha256(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def with_tokens(env, *tokens):
+    class Secrets:
+        async def get(self):
+            return SecretValues(signing_key="k" * 64, admin_tokens=list(tokens))
+
+    return dataclasses.replace(env, secrets=Secrets())
+
+
+@pytest.mark.parametrize(("token", "role"), [(ADMIN, "admin"), (ADMIN, "reviewer"), (REVIEWER, "reviewer")], ids=str)
+@pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER  {} "])
+async def test_a_token_of_the_role_or_a_higher_one_gets_in(env, token, role, form):
+    known = await within(env, lambda: authorize(form.format(token), role))
+    assert known.role == token.rpartition("-")[2]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer  ",
+        ADMIN,
+        f"Basic {ADMIN}",
+        f"Bearer {ADMIN}x",
+        f"Bearer {ADMIN[:-1]}",
+        f"Bearer {ADMIN.upper()}",
+        f"Bearer {sha256(ADMIN)}",
+        "Bearer \u0661",
+        "Bearer \ud800",
+        f"Bearer{ADMIN}",
+    ],
+)
+async def test_S15_nobody_else_does(env, header):
+    with pytest.raises(Unauthorized) as refusal:
+        await within(env, lambda: authorize(header, "reviewer"))
+    assert ADMIN_TOKEN not in str(refusal.value)
+
+
+async def test_a_reviewer_is_no_admin(env):
+    with pytest.raises(Forbidden, match="admin"):
+        await within(env, lambda: authorize(f"Bearer {REVIEWER}", "admin"))
+
+
+async def test_an_unknown_role_may_do_nothing(env):
+    env = with_tokens(env, AdminToken("x", "owner", sha256("t")))
+    with pytest.raises(Forbidden):
+        await within(env, lambda: authorize("Bearer t", "reviewer"))
+
+
+async def test_a_revoked_token_is_out_at_once(env):
+    await within(env, lambda: authorize(f"Bearer {ADMIN}", "admin"))
+    await env.kv.put(Put(Key(f"revoked:{sha256(ADMIN)}"), "{}"))
+    with pytest.raises(Unauthorized):
+        await within(env, lambda: authorize(f"Bearer {ADMIN}", "admin"))
+    await within(env, lambda: authorize(f"Bearer {REVIEWER}", "reviewer"))
+
+
+async def test_two_tokens_of_a_name_are_valid_at_once_and_revoked_one_by_one(env):
+    env = with_tokens(env, AdminToken("ann", "admin", sha256("old")), AdminToken("ann", "admin", sha256("new")))
+    for token in ("old", "new"):
+        assert (await within(env, lambda t=token: authorize(f"Bearer {t}", "admin"))).name == "ann"
+    await env.kv.put(Put(Key(f"revoked:{sha256('old')}"), "{}"))
+    with pytest.raises(Unauthorized):
+        await within(env, lambda: authorize("Bearer old", "admin"))
+    assert (await within(env, lambda: authorize("Bearer new", "admin"))).name == "ann"
+
+
+async def test_without_tokens_nobody_gets_in(env):
+    with pytest.raises(Unauthorized):
+        await within(with_tokens(env), lambda: authorize(f"Bearer {ADMIN}", "reviewer"))
+
+
+async def test_when_the_secret_cannot_be_read_nobody_gets_in(env):
+    class Down:
+        async def get(self):
+            raise Unavailable("down")
+
+    with pytest.raises(Unavailable):
+        await within(dataclasses.replace(env, secrets=Down()), lambda: authorize(f"Bearer {ADMIN}", "reviewer"))
+
+
+async def test_when_revocations_cannot_be_read_nobody_gets_in():
+    class DownKV(MemoryKV):
+        async def load(self, key):
+            raise Unavailable("down")
+
+    with pytest.raises(Unavailable):
+        await within(memory_env(DownKV), lambda: authorize(f"Bearer {ADMIN}", "admin"))
