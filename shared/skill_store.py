@@ -9,12 +9,15 @@ import msgspec
 
 from shared.db import get_kv
 from shared.documents import encode, parse_each, stamp
-from shared.errors import Conflict, NotFound
+from shared.errors import ConditionFailed, Conflict, NotFound
 from shared.front_matter import FrontMatter
 from shared.kv import ABSENT, LISTS, SHARDS, Delete, Expect, Key, Put, Query, Write, query_all, shard_of
 from shared.skills import Skill, SkillVersion, full_name, next_version, sort_key, split_name
 from shared.submission_store import commit
 from shared.submissions import Change, State, Submission, move
+from shared.telemetry import logger
+
+LONGEST_NAME = 500  # in any script it fits a key
 
 
 class SkillPage(NamedTuple):
@@ -52,10 +55,12 @@ async def find_skill(name: str) -> Skill | None:
 
 async def get_skill(name: str) -> Skill:
     """By its full name, or by its last part alone where only one skill has it."""
+    if not name.isprintable() or len(name) > LONGEST_NAME:
+        raise _not_found(name)
     full_name = name if name.count("/") >= 2 else await _resolve(name)
     skill = await find_skill(full_name)
     if skill is None:
-        raise NotFound(f"There is no skill {name!r} here.", code="skill_not_found")
+        raise _not_found(name)
     return skill
 
 
@@ -88,10 +93,11 @@ async def enumerate_published_skills() -> Enumerated:
 async def migrate_skill_slugs() -> list[str]:
     """Skills that an older release stored under a bare slug get their full name; the slug goes on leading to them."""
     read = await enumerate_published_skills()
-    old = [skill for skill in read.skills if "/" not in skill.name]
-    for skill in old:
-        await _rename(skill, full_name(skill))
-    return sorted(map(full_name, old))
+    renamed = []
+    for skill in read.skills:
+        if "/" not in skill.name and await _rename(skill, full_name(skill)):
+            renamed.append(full_name(skill))
+    return sorted(renamed)
 
 
 _SKILL = msgspec.json.Decoder(Skill)
@@ -121,6 +127,7 @@ def _publication(change: Change, current: Skill | None, front_matter: FrontMatte
         tags=front_matter.tags,
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
+        is_blocked=current.is_blocked if current else False,  # new content does not lift what a person decided
     )
     version = SkillVersion(
         name=skill.name,
@@ -158,7 +165,7 @@ def _alias_put(name: str) -> Put:
 async def _resolve(slug: str) -> str:
     names = [row.sort for row in await query_all(get_kv(), f"skill:alias:{slug}")]
     if not names:
-        raise NotFound(f"There is no skill {slug!r} here.", code="skill_not_found")
+        raise _not_found(slug)
     if len(names) > 1:
         raise Conflict(
             f"Several skills are called {slug!r}. Ask for one of them by its full name.",
@@ -168,6 +175,10 @@ async def _resolve(slug: str) -> str:
     return names[0]
 
 
+def _not_found(name: str) -> NotFound:
+    return NotFound(f"There is no skill {name[:80]!r} here.", code="skill_not_found")
+
+
 async def _read_skills(names: Iterable[str]) -> Enumerated:
     read = await get_kv().get_many(map(skill_key, names))
     skills, malformed = parse_each(read.found, _SKILL)
@@ -175,7 +186,7 @@ async def _read_skills(names: Iterable[str]) -> Enumerated:
     return Enumerated([skill for skill in skills if not skill.is_blocked], unread)
 
 
-async def _rename(skill: Skill, name: str) -> None:
+async def _rename(skill: Skill, name: str) -> bool:
     versions = [_VERSION.decode(row.text) for row in await query_all(get_kv(), f"version:{skill.name}")]
     writes: list[Write] = [
         _skill_put(msgspec.structs.replace(skill, name=name), ABSENT),
@@ -184,4 +195,9 @@ async def _rename(skill: Skill, name: str) -> None:
         *(_version_put(msgspec.structs.replace(version, name=name)) for version in versions),
         *(Delete(_version_key(version), {"pk": f"version:{skill.name}"}) for version in versions),
     ]
-    await get_kv().transact(lambda: writes)
+    try:
+        await get_kv().transact(lambda: writes)
+    except ConditionFailed:
+        logger.warning("skill not renamed: it changed, or its full name is taken", extra={"skill": skill.name})
+        return False
+    return True
