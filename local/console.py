@@ -1,8 +1,10 @@
 """What the runner prints: one line per invocation, and what the functions log, shortened for reading."""
 
 import json
+import os
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 LONGEST_LINE = 4000
@@ -22,10 +24,13 @@ class Console:
         self._rank = RANKS[level]
 
     def say(self, text: str = "") -> None:
-        print(text, flush=True)
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:  # the reader of a pipe left; the platform goes on
+            sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 open until the end
 
     def complain(self, text: str) -> None:
-        print(f"! {text}", file=sys.stderr, flush=True)
+        self.say(f"! {text}")
 
     def invocation(self, function: str, trigger: str, milliseconds: float, *, cold: bool, failure: str | None) -> None:
         if self._rank > RANKS["INFO"] and failure is None:

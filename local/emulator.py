@@ -14,7 +14,7 @@ import aiohttp
 
 from local.config import REPOSITORY, StartError
 from local.emulator_main import SERVICES
-from local.processes import kill_child, start_child
+from local.processes import kill_child, start_python
 
 PYTHON = REPOSITORY / ".venv" / "emulator" / "bin" / "python"
 START_SECONDS = 30.0
@@ -53,7 +53,8 @@ class Emulator:
         self._states.mkdir(parents=True, exist_ok=True)
         found = newest_good_snapshot(self._states)
         with self.log.open("wb") as log, self._listener:
-            self._process = await start_child(
+            self._process = await start_python(
+                PYTHON,
                 self._command(restore=found is not None),
                 self._environment(found.path if found else self._states),
                 self._directory,
@@ -92,7 +93,7 @@ class Emulator:
     def _command(self, *, restore: bool) -> list[str]:
         options = ["--socket", str(self._listener.fileno()), "--states", str(self._states)]
         options += ["--interval", str(self._interval), *(["--restore"] if restore else [])]
-        return [str(PYTHON), str(Path(__file__).with_name("emulator_main.py")), *options]
+        return [str(Path(__file__).with_name("emulator_main.py")), *options]
 
     def _environment(self, state: Path) -> Mapping[str, str]:
         return {

@@ -1,6 +1,7 @@
 """The runtime processes of one function: started on demand up to its concurrency, kept warm, reaped when idle."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +29,31 @@ class Invoked:
     cold: bool
 
 
+class Starts:
+    """As many processes load their code at once as there are cores; who waits may get one that is done instead."""
+
+    def __init__(self) -> None:
+        self._free = max(2, os.cpu_count() or 1)
+        self._changed = asyncio.Condition()
+
+    async def idle_or_permit(self, take_idle: Callable[[], Worker | None]) -> Worker | None:
+        """None is a permit to start a process; it must be given back."""
+        async with self._changed:
+            while (idle := take_idle()) is None and not self._free:
+                await self._changed.wait()
+            if idle is None:
+                self._free -= 1
+            return idle
+
+    async def give_back(self) -> None:
+        self._free += 1
+        await self.notify()
+
+    async def notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
 class FunctionPool:
     def __init__(
         self,
@@ -36,13 +62,14 @@ class FunctionPool:
         code: Path,
         region: str,
         console: Console,
+        starts: Starts,
         on_change: Callable[[], None],
     ) -> None:
         self.function = function
         self.concurrency = function.reserved or CONCURRENCY
         self._environment, self._code = environment, code
         self._arn = f"arn:aws:lambda:{region}:{ACCOUNT}:function:{STACK}-{function.name}"
-        self._console, self._on_change = console, on_change
+        self._console, self._starts, self._on_change = console, starts, on_change
         self._slots = asyncio.Semaphore(self.concurrency)
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
@@ -79,18 +106,20 @@ class FunctionPool:
 
     async def _invoke_once(self, payload: bytes) -> tuple[bool, Outcome]:
         for _ in range(STARTS_PER_INVOCATION):
-            worker, cold = self._take_idle(), False
+            worker = await self._starts.idle_or_permit(self._take_idle)
+            cold = worker is None
             if worker is None:
-                worker, cold = await self._start(), True
-                failure = await worker.started()
-                if failure is not None:
-                    return True, failure
+                started = await self._start()
+                if isinstance(started, Outcome):
+                    return True, started
+                worker = started
             try:
                 outcome = await worker.invoke(payload)
             except NotStartedError:
                 continue
             if worker.alive:
                 self._idle.append(worker)
+                await self._starts.notify()
             return cold, outcome
         return True, Outcome(None, "Runtime.ExitError", "every runtime process ended before it took the event")
 
@@ -101,13 +130,17 @@ class FunctionPool:
                 return worker
         return None
 
-    async def _start(self) -> Worker:
-        function = self.function
-        worker = Worker(self._arn, function.timeout, self._output, self._forget)
-        await worker.start(function.handler, self._environment, self._code)
-        self._workers.append(worker)
-        self._on_change()
-        return worker
+    async def _start(self) -> Worker | Outcome:
+        worker = Worker(self._arn, self.function.timeout, self._output, self._forget)
+        try:
+            await worker.start(self.function.handler, self._environment, self._code)
+            self._workers.append(worker)
+            self._on_change()
+            return await worker.started() or worker
+        except OSError as error:
+            return Outcome(None, "Runtime.StartError", f"the process could not be started: {error}")
+        finally:
+            await self._starts.give_back()
 
     def _output(self, line: str) -> None:
         self._console.function_output(self.function.name, line)

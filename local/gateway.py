@@ -77,7 +77,7 @@ class Gateway:
             return self._refuse(request, 404, "Not Found", start)
         event = make_event(request, match)
         request_id = event["requestContext"]["requestId"]
-        invoked = await self._invoke(match.function, json.dumps(event).encode())
+        invoked = await self._invoke(match.function, json.dumps(event, ensure_ascii=False).encode())
         if invoked is None:
             self._log(match.function, request, 503, time.monotonic() - start, failure="no answer within 30 s")
             return _message(503, "Service Unavailable", request_id)

@@ -16,6 +16,7 @@ from local.template import Route
 # Measured on AWS by others: only these arrive as text. A form, and a body without a type, arrive as base64.
 TEXT_TYPES = {"application/json", "application/xml", "application/javascript"}
 PARAMETER = re.compile(r"\{([^}+]+)(\+?)\}")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 API_ID = "local"
 
 
@@ -140,11 +141,17 @@ def _event_headers(request: Request) -> dict[str, str]:
     sent = [(name.lower(), value) for name, value in request.headers if name.lower() != "cookie"]
     added = {
         "x-forwarded-for": request.source_ip,
+        "x-forwarded-port": _port(request),
         "x-forwarded-proto": "http",
         "x-amzn-trace-id": f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]}",
     }
     # What only AWS may say about a request must not come from the client.
     return _joined([(name, value) for name, value in sent if name not in added]) | added
+
+
+def _port(request: Request) -> str:
+    host = next((value for name, value in request.headers if name.lower() == "host"), "")
+    return host.rpartition(":")[2] if ":" in host else "80"
 
 
 def _context(request: Request, match: Match, request_id: str, now: float) -> dict[str, Any]:
@@ -202,6 +209,8 @@ def _answer_headers(value: dict[str, Any]) -> list[tuple[str, str]]:
     cookies = value.get("cookies") or []
     if not isinstance(given, dict) or not isinstance(cookies, list):
         raise BadAnswerError("the function returned headers that are no map, or cookies that are no list")
+    if not all(HEADER_NAME.fullmatch(str(name)) for name in given):
+        raise BadAnswerError("the function returned a header whose name is not allowed")
     headers = [(str(name).lower(), _header_text(text)) for name, text in given.items()]
     if not any(name == "content-type" for name, _ in headers):
         headers.append(("content-type", "text/plain;charset=UTF-8"))

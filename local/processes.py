@@ -1,33 +1,41 @@
 """Child processes that cannot outlive the runner, not even its SIGKILL."""
 
 import asyncio
-import ctypes
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)  # loaded here: nothing may be imported between fork and exec
+# The child asks the system for it (PR_SET_PDEATHSIG) before anything else runs. Doing that between fork and exec
+# instead (preexec_fn) can hang the runner: it has threads, and a lock that one of them holds stays locked in the child.
+DIE_WITH_PARENT = """\
+import ctypes, os, runpy, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv.pop(1)):
+    os._exit(1)
+sys.argv.pop(0)
+if sys.argv[0].endswith('.py'):
+    runpy.run_path(sys.argv[0], run_name='__main__')
+else:
+    runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
+"""
 
 
-async def start_child(
-    command: Sequence[str],
+async def start_python(
+    python: str | Path,
+    target: Sequence[str],
     environment: Mapping[str, str],
     directory: Path,
     output: int | IO[bytes] = asyncio.subprocess.PIPE,
     pass_fds: Sequence[int] = (),
 ) -> asyncio.subprocess.Process:
-    parent = os.getpid()
-
-    def die_with_parent() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before prctl
-            os._exit(1)
-
+    """Runs a module or a script file, with its arguments."""
     return await asyncio.create_subprocess_exec(
-        *command,
+        str(python),
+        "-c",
+        DIE_WITH_PARENT,
+        str(os.getpid()),
+        *target,
         env=environment,
         cwd=directory,
         stdin=asyncio.subprocess.DEVNULL,
@@ -35,7 +43,6 @@ async def start_child(
         stderr=asyncio.subprocess.STDOUT,
         pass_fds=pass_fds,
         start_new_session=True,  # Ctrl-C in the terminal is for the runner alone
-        preexec_fn=die_with_parent,
     )
 
 

@@ -36,12 +36,27 @@ async def _create_table(dynamodb: Any, table: dict[str, Any]) -> bool:
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceInUseException":
             raise
+        await _add_indexes(dynamodb, table)
         return False
     await dynamodb.get_waiter("table_exists").wait(TableName=table["TableName"])
     expiry = table.get("TimeToLiveSpecification")
     if expiry:
         await dynamodb.update_time_to_live(TableName=table["TableName"], TimeToLiveSpecification=expiry)
     return True
+
+
+async def _add_indexes(dynamodb: Any, table: dict[str, Any]) -> None:
+    """Data of an older version of the template gets the indexes that came since."""
+    name = table["TableName"]
+    existing = (await dynamodb.describe_table(TableName=name))["Table"].get("GlobalSecondaryIndexes", [])
+    known = {index["IndexName"] for index in existing}
+    for index in table.get("GlobalSecondaryIndexes", []):
+        if index["IndexName"] not in known:
+            await dynamodb.update_table(
+                TableName=name,
+                AttributeDefinitions=table["AttributeDefinitions"],
+                GlobalSecondaryIndexUpdates=[{"Create": index}],
+            )
 
 
 async def _create_queue(sqs: Any, name: str) -> None:

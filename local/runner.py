@@ -13,11 +13,12 @@ from typing import IO, Any
 import aiohttp
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
+from botocore.exceptions import BotoCoreError, ClientError
 
 from local.config import Config, StartError
 from local.console import Console
 from local.emulator import Emulator, Snapshot
-from local.function_pool import FunctionPool, function_environment
+from local.function_pool import FunctionPool, Starts, function_environment
 from local.gateway import Gateway, listen
 from local.resources import create_resources
 from local.samples import submit_samples
@@ -60,7 +61,7 @@ class Runner:
                 endpoint = await parts.enter_async_context(self._aws(was_killed))
                 template = self._read_template(endpoint)
                 clients = await self._clients(parts, endpoint)
-                is_first = await create_resources(template, **clients)
+                is_first = await self._create_resources(template, clients)
                 self._tell_info(url, endpoint, template)
                 gateway = await parts.enter_async_context(self._functions(template, endpoint, clients["sqs"]))
                 await gateway.start(listener)
@@ -87,13 +88,16 @@ class Runner:
 
     @asynccontextmanager
     async def _functions(self, template: Template, endpoint: str, sqs: Any) -> AsyncIterator[Gateway]:
+        starts = Starts()
         for name, function in template.functions.items():
             environment = function_environment(function, self._config, endpoint, self._region)
             self._pools[name] = FunctionPool(
-                function, environment, self._config.code, self._region, self._console, self._write_info
+                function, environment, self._config.code, self._region, self._console, starts, self._write_info
             )
         triggers = self._triggers(template, sqs)
         running = [asyncio.create_task(trigger.run()) for trigger in triggers]
+        for task in running:  # a trigger ends only by a stop; anything else must not go unnoticed
+            task.add_done_callback(lambda _: self._stopping.set())
         reaping = asyncio.create_task(self._reap_regularly())
         gateway = Gateway(self._pools, self._console)
         try:
@@ -126,6 +130,12 @@ class Runner:
         }
         names = ("dynamodb", "sqs", "s3")
         return {name: await parts.enter_async_context(session.create_client(name, **options)) for name in names}
+
+    async def _create_resources(self, template: Template, clients: dict[str, Any]) -> bool:
+        try:
+            return await create_resources(template, **clients)
+        except (BotoCoreError, ClientError) as error:
+            raise StartError(f"The tables, queues and buckets could not be created: {error}") from error
 
     def _read_template(self, endpoint: str) -> Template:
         config = self._config

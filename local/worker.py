@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from local.processes import kill_child, start_child, stop_child
+from local.processes import kill_child, start_python, stop_child
 
 API = "/2018-06-01/runtime"
 ANSWER_LIMIT = 6 * 1024 * 1024 + 100  # Lambda's own number
@@ -80,9 +80,13 @@ class Worker:
         self._server = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.1)
         await self._server.setup()
         await web.SockSite(self._server, listener).start()
-        command = [sys.executable, "-m", "awslambdaric", handler]
+        command = ["awslambdaric", handler]
         address = {"AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{port}"}
-        self._process = await start_child(command, {**environment, **address}, directory)
+        try:
+            self._process = await start_python(sys.executable, command, {**environment, **address}, directory)
+        except OSError:
+            await self._server.cleanup()
+            raise
         self._watch = asyncio.create_task(self._watch_process())
 
     async def started(self) -> Outcome | None:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 40.0
 T = TypeVar("T")
 
@@ -60,9 +60,9 @@ class Platform:
     def wait_ready(self) -> None:
         try:
             eventually(lambda: self._ended() or self._is_ready(), START_SECONDS)
-        except AssertionError:
+        except AssertionError as error:
             self.kill()
-            raise
+            raise AssertionError(f"the platform was not ready in time:\n{self.output}") from error
         assert self._process.poll() is None, f"the platform ended with {self._process.returncode}:\n{self.output}"
 
     @property

@@ -138,6 +138,7 @@ def test_text_without_a_type_is_plain_text() -> None:
         {"statusCode": 200, "body": {"a": 1}},
         {"statusCode": 200, "headers": ["a"]},
         {"statusCode": 200, "headers": {"a": "1\r\nset-cookie: x"}},
+        {"statusCode": 200, "headers": {"bad name": "1"}},
         {"statusCode": 200, "cookies": "a=1"},
         {"statusCode": 200, "body": "%%%", "isBase64Encoded": True},
     ],

@@ -7,6 +7,7 @@ import time
 import boto3
 
 _calls: list[str] = []
+_dynamodb = boto3.client("dynamodb")
 
 
 def echo(event, context):
@@ -69,7 +70,7 @@ def tick(event, context):
 
 
 def _write(key, event, **facts):
-    boto3.client("dynamodb").update_item(
+    _dynamodb.update_item(
         TableName=os.environ["TABLE_NAME"],
         Key={"pk": {"S": key}},
         UpdateExpression="SET event = :event, facts = :facts ADD times :one",
