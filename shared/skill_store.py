@@ -93,10 +93,8 @@ async def enumerate_published_skills() -> Enumerated:
 async def migrate_skill_slugs() -> list[str]:
     """Skills that an older release stored under a bare slug get their full name; the slug goes on leading to them."""
     read = await enumerate_published_skills()
-    renamed = []
-    for skill in read.skills:
-        if "/" not in skill.name and await _rename(skill, full_name(skill)):
-            renamed.append(full_name(skill))
+    old = [skill for skill in read.skills if "/" not in skill.name]
+    renamed = [full_name(skill) for skill in old if await _rename(skill, full_name(skill))]
     return sorted(renamed)
 
 
