@@ -28,7 +28,9 @@ _QUICK = Config(
 _PATIENT = _QUICK.merge(Config(read_timeout=10))
 # The store asks again by itself: it starts with milliseconds, the SDK with up to a second.
 _ONCE = _QUICK.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
-_CONFIGS = {"s3": _PATIENT, "dynamodb": _ONCE}
+# A judgement takes seconds. Asked once: whether another try is worth its cost is the judge's to say.
+_ASK_ONCE = _ONCE.merge(Config(connect_timeout=3, read_timeout=70))
+_CONFIGS = {"s3": _PATIENT, "dynamodb": _ONCE, "bedrock-runtime": _ASK_ONCE}
 
 
 class Aws:
@@ -59,7 +61,7 @@ class Aws:
         client = self._session.client(
             service,
             region_name=self.settings.region,
-            endpoint_url=self.settings.endpoint_url,
+            endpoint_url=self._endpoint(service),
             config=_CONFIGS.get(service, _QUICK),
         )
         connected = await self._stack.enter_async_context(client)
@@ -67,6 +69,17 @@ class Aws:
             # Not a public name. If it is gone one day, requests are built as before: slower, not wrong.
             connected._serializer = _PlainJsonSerializer()
         return connected
+
+    def _endpoint(self, service: str) -> str | None:
+        """No emulator has the judge, so its address is never the emulator's."""
+        settings = self.settings
+        if service != "bedrock-runtime":
+            return settings.endpoint_url
+        return settings.bedrock_endpoint_url or f"https://bedrock-runtime.{settings.region}.{_suffix(settings.region)}"
+
+
+def _suffix(region: str) -> str:
+    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
 def _session() -> aioboto3.Session:

@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from shared.content import Content
-from shared.kv import KV
+from shared.github import GitHub
+from shared.kv import KV, Wire
 from shared.queue import Queue
 from shared.runtime import request_env
 from shared.secret_store import Secrets
@@ -29,6 +30,14 @@ def get_queue() -> Queue:
 
 def get_secrets() -> Secrets:
     return get_env().secrets
+
+
+def get_github() -> GitHub:
+    return get_env().github
+
+
+def get_bedrock() -> Wire:
+    return get_env().bedrock
 
 
 def get_settings() -> Settings:

@@ -18,10 +18,12 @@ PlatformError
 ├── LostLease               another worker, a person or the scan has the record now: stop quietly
 ├── Refused                 a decision about the content, with the reason its author reads
 ├── NeedsPerson             cannot be decided here: parked with a reason
+├── Deferred                something outside is down or its quota is used up: the same again at `until`
 └── InvalidSettings         the process must not start
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 
@@ -102,7 +104,9 @@ class LostLease(PlatformError):
 
 
 class Refused(PlatformError):
-    pass
+    def __init__(self, reason: str, code: str = "refused") -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class NeedsPerson(PlatformError):
@@ -111,6 +115,16 @@ class NeedsPerson(PlatformError):
     def __init__(self, reason: str, parked_by: str) -> None:
         super().__init__(reason)
         self.parked_by = parked_by
+
+
+class Deferred(PlatformError):
+    """Costs no attempt. `what` names what is down, for the person who reads it when it stays down for a day."""
+
+    def __init__(self, reason: str, what: str, until: datetime, code: str) -> None:
+        super().__init__(reason)
+        self.what = what
+        self.until = until
+        self.code = code
 
 
 class InvalidSettings(PlatformError):

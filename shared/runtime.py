@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from shared.aws import Aws
 from shared.content import S3Content
+from shared.github import GitHub
 from shared.kv import DynamoKV
 from shared.queue import SqsQueue
 from shared.secret_store import secrets_from
@@ -40,19 +41,35 @@ def time_left(context: Any) -> timedelta:
 def request_env() -> Env:
     aws = _aws()
     settings = aws.settings
+    secrets = secrets_from(settings, partial(aws.call, "secretsmanager"))
     return Env(
         kv=DynamoKV(partial(aws.call, "dynamodb"), settings.table_name),
         content=S3Content(partial(aws.call, "s3"), settings.bucket_name),
         queue=SqsQueue(partial(aws.call, "sqs"), settings.queue_url),
-        secrets=secrets_from(settings, partial(aws.call, "secretsmanager")),
+        secrets=secrets,
+        github=GitHub(settings.github_api_url, secrets, _clock),
+        bedrock=partial(aws.call, "bedrock-runtime"),
         settings=settings,
-        clock=lambda: datetime.now(UTC),
+        clock=_clock,
     )
 
 
 def worker_env() -> Env:
     """The env a batch runs in. The same clients: they belong to the process, the scope belongs to the batch."""
     return request_env()
+
+
+def close() -> None:
+    """Gives back what the process keeps. Lambda never does; tests do, to start afresh."""
+    if request_env.cache_info().currsize:
+        _loop().run_until_complete(request_env().github.close())
+    _loop().run_until_complete(_aws().close())
+    request_env.cache_clear()
+    _aws.cache_clear()
+
+
+def _clock() -> datetime:
+    return datetime.now(UTC)
 
 
 @cache

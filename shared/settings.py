@@ -3,10 +3,14 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
 
 from shared.errors import InvalidSettings
 
 STAGES = ("local", "dev", "prod")
+JUDGES = ("none", "bedrock")
+GITHUB = "https://api.github.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +25,26 @@ class Settings:
     region: str
     endpoint_url: str | None  # an emulator's address; None on AWS
     secrets_file: str | None  # one machine keeps its secrets in a file
+    github_api_url: str = GITHUB
+    vendors: frozenset[tuple[str, int]] = frozenset()  # trusted owners: login in lower case, numeric id
+    judge: str = "none"
+    judge_model_id: str = ""
+    judge_daily_budget: int = 1000  # questions a day, of all workers together
+    judge_max_bytes: int = 200_000
+    bedrock_endpoint_url: str | None = None
+
+    @property
+    def github_host(self) -> str:
+        """Where repositories are seen by people. On loopback a stub stands in for the public GitHub."""
+        parts = urlsplit(self.github_api_url)
+        return "github.com" if self.github_api_url == GITHUB or is_loopback(parts) else str(parts.hostname)
 
 
 def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
+    stage = _one_of(env, "STAGE", STAGES)
+    judge = _one_of(env, "JUDGE", JUDGES, default="none")
     return Settings(
-        stage=_one_of(env, "STAGE", STAGES),
+        stage=stage,
         table_name=_text(env, "TABLE_NAME"),
         bucket_name=_text(env, "BUCKET_NAME"),
         queue_url=_text(env, "QUEUE_URL"),
@@ -35,25 +54,77 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         region=_text(env, "AWS_REGION"),
         endpoint_url=env.get("AWS_ENDPOINT_URL") or None,
         secrets_file=env.get("SECRETS_FILE") or None,
+        github_api_url=_github_url(env, stage),
+        vendors=frozenset(map(_vendor, env.get("VENDORS", "").split())),
+        judge=judge,
+        judge_model_id=_text(env, "JUDGE_MODEL_ID") if judge == "bedrock" else "",
+        judge_daily_budget=_whole_number(env, "JUDGE_DAILY_BUDGET", default="1000"),
+        judge_max_bytes=_whole_number(env, "JUDGE_MAX_BYTES", default="200000"),
+        bedrock_endpoint_url=_bedrock_url(env, stage),
     )
 
 
-def _text(env: Mapping[str, str], name: str) -> str:
-    value = env.get(name, "").strip()
+def is_loopback(parts: SplitResult) -> bool:
+    if parts.hostname == "localhost":
+        return True
+    try:
+        return ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _text(env: Mapping[str, str], name: str, default: str = "") -> str:
+    value = env.get(name, "").strip() or default
     if not value:
         raise InvalidSettings(f"The environment variable {name} is missing; template.yaml sets it for every function.")
     return value
 
 
-def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    value = _text(env, name)
+def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str = "") -> str:
+    value = _text(env, name, default)
     if value not in allowed:
         raise InvalidSettings(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
     return value
 
 
-def _whole_number(env: Mapping[str, str], name: str) -> int:
-    value = _text(env, name)
+def _whole_number(env: Mapping[str, str], name: str, default: str = "") -> int:
+    value = _text(env, name, default)
     if not (value.isascii() and value.isdigit() and len(value) <= 9 and int(value) > 0):
         raise InvalidSettings(f"{name} is {value[:20]!r}; it must be a whole number above 0.")
     return int(value)
+
+
+def _vendor(text: str) -> tuple[str, int]:
+    login, _, number = text.partition(":")
+    if not login or not (number.isascii() and number.isdigit()):
+        raise InvalidSettings(f"VENDORS has {text!r}; each is a GitHub login and its numeric id, like octocat:583231.")
+    return login.lower(), int(number)
+
+
+def _github_url(env: Mapping[str, str], stage: str) -> str:
+    """https://api.github.com, or https://HOST/api/v3 of a GitHub Enterprise."""
+    value = _text(env, "GITHUB_API_URL", default=GITHUB).rstrip("/")
+    parts = urlsplit(value)
+    if not _is_plain(parts) or not (parts.scheme == "https" or _is_test_address(parts, stage)):
+        raise InvalidSettings(f"GITHUB_API_URL is {value!r}; it must be an https address like {GITHUB}.")
+    return value
+
+
+def _bedrock_url(env: Mapping[str, str], stage: str) -> str | None:
+    """Nothing can stand in for the judge outside stage local: a recorded answer is not a judgement."""
+    value = env.get("BEDROCK_ENDPOINT_URL", "").strip().rstrip("/")
+    if not value:
+        return None
+    parts = urlsplit(value)
+    is_aws = parts.scheme == "https" and f".{parts.hostname}".endswith((".amazonaws.com", ".amazonaws.com.cn"))
+    if not _is_plain(parts) or not (is_aws or _is_test_address(parts, stage)):
+        raise InvalidSettings(f"BEDROCK_ENDPOINT_URL is {value!r}; outside stage local it must be an address of AWS.")
+    return value
+
+
+def _is_plain(parts: SplitResult) -> bool:
+    return bool(parts.hostname) and "@" not in parts.netloc and not parts.query and not parts.fragment
+
+
+def _is_test_address(parts: SplitResult, stage: str) -> bool:
+    return stage == "local" and parts.scheme == "http" and is_loopback(parts)

@@ -29,51 +29,55 @@ class Repo(NamedTuple):
     owner: str
     name: str
     tree: str | None = None  # what follows /tree/: a ref, then perhaps a path; only GitHub knows where one ends
+    host: str = "github.com"
 
     @property
     def url(self) -> str:
-        return f"https://github.com/{self.owner}/{self.name}"
+        return f"https://{self.host}/{self.owner}/{self.name}"
 
     @property
     def source(self) -> str:
         return self.url.lower()
 
 
-def parse_repo_url(text: str) -> Repo:
-    """Rebuilt from its parts, never passed on as it came: nothing but github.com is ever asked."""
-    parts = _split(text.strip())
+def parse_repo_url(text: str, host: str = "github.com") -> Repo:
+    """Rebuilt from its parts, never passed on as it came: nothing but the one host is ever asked."""
+    parts = _split(text.strip(), host)
     path = [unquote(part) for part in parts.path.split("/") if part]
-    if not _is_github(parts.scheme, parts.netloc) or len(path) < 2:
-        raise _not_a_repo("This is not the address of a GitHub repository.")
+    if not _is_at(host, parts) or len(path) < 2:
+        raise _not_a_repo("This is not the address of a GitHub repository.", host)
     owner, name = path[0], re.sub(r"\.git\Z", "", path[1], flags=re.IGNORECASE)
     if not _OWNER.fullmatch(owner) or not _REPO.fullmatch(name) or name in (".", ".."):
-        raise _not_a_repo("GitHub has no repository of that name.")
+        raise _not_a_repo("GitHub has no repository of that name.", host)
     if owner.lower() == "uploads":
-        raise _not_a_repo("The owner name `uploads` is reserved for uploaded bundles.")
-    return Repo(owner, name, _tree(path[2:]))
+        raise _not_a_repo("The owner name `uploads` is reserved for uploaded bundles.", host)
+    return Repo(owner, name, _tree(path[2:], host), host)
 
 
-def _split(text: str) -> SplitResult:
+def _split(text: str, host: str) -> SplitResult:
     try:
         return urlsplit(text if "://" in text else f"https://{text}")
     except ValueError:  # half an IPv6 address, letters that stand for a slash
-        raise _not_a_repo("This is not an address.") from None
+        raise _not_a_repo("This is not an address.", host) from None
 
 
-def _is_github(scheme: str, netloc: str) -> bool:
-    return scheme in ("https", "http") and netloc.lower() in ("github.com", "www.github.com")
+def _is_at(host: str, parts: SplitResult) -> bool:
+    return parts.scheme in ("https", "http") and parts.netloc.lower() in (host, f"www.{host}")
 
 
-def _tree(rest: Sequence[str]) -> str | None:
+def _tree(rest: Sequence[str], host: str) -> str | None:
     if not rest:
         return None
-    if rest[0] != "tree" or len(rest) < 2 or not _is_safe_path(rest):
-        raise _not_a_repo("Only the repository itself or a folder in it (/tree/{branch}/{path}) can be submitted.")
+    # Joined first: a part may have been sent with its slashes quoted.
+    if rest[0] != "tree" or len(rest) < 2 or not _is_safe_path("/".join(rest).split("/")):
+        raise _not_a_repo(
+            "Only the repository itself or a folder in it (/tree/{branch}/{path}) can be submitted.", host
+        )
     return "/".join(rest[1:])
 
 
-def _not_a_repo(message: str) -> InvalidRequest:
-    return InvalidRequest(f"{message} Send one like https://github.com/owner/repo.", code="invalid_repo_url")
+def _not_a_repo(message: str, host: str) -> InvalidRequest:
+    return InvalidRequest(f"{message} Send one like https://{host}/owner/repo.", code="invalid_repo_url")
 
 
 def parse_skill_path(text: str) -> str:

@@ -53,6 +53,13 @@ API_TIMEOUT = scaled(seconds=10)
 STORE_BUDGET = timedelta(seconds=6)  # one store call with all its retries; leaves an API handler time to answer
 SECRET_TTL = timedelta(minutes=5)
 
+GITHUB_BUDGET = timedelta(seconds=15)  # one question to GitHub's API
+ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the question to its last byte
+JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries
+SETTLE_TIME = scaled(seconds=5)  # kept back from what waits for others, to write down that it was deferred
+OUTAGE_PAUSE = scaled(minutes=2)  # until the next try when nobody says how long it takes
+LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota starts anew every hour; a later time is not believed
+
 MAX_ATTEMPTS = 3
 MAX_RECEIVES = 5
 SCAN_LIMIT = 500
@@ -76,6 +83,11 @@ def seconds_left(budget: timedelta) -> float:
     if ends_at is None:
         return budget.total_seconds()
     return max(0.0, min(budget.total_seconds(), ends_at - asyncio.get_running_loop().time()))
+
+
+def seconds_to_wait(budget: timedelta) -> float:
+    """For calls to others: ends early enough that whoever waits can still write down how it went."""
+    return max(0.0, seconds_left(budget + SETTLE_TIME) - SETTLE_TIME.total_seconds())
 
 
 async def attempts_within(budget: timedelta, first_pause: float = 0.02) -> AsyncIterator[int]:

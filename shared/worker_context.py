@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import TypeVar
 
 from shared.content import Content
-from shared.kv import KV
+from shared.github import GitHub
+from shared.kv import KV, Wire
 from shared.queue import Queue
 from shared.secret_store import Secrets
 from shared.settings import Settings
@@ -25,6 +26,8 @@ class Env:
     content: Content
     queue: Queue
     secrets: Secrets
+    github: GitHub
+    bedrock: Wire
     settings: Settings
     clock: Callable[[], datetime]
 

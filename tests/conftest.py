@@ -72,9 +72,7 @@ def function_env(moto_url, monkeypatch, tmp_path):
     runtime.request_env.cache_clear()
     runtime._aws.cache_clear()
     yield load_settings()
-    runtime._loop().run_until_complete(runtime._aws().close())
-    runtime.request_env.cache_clear()
-    runtime._aws.cache_clear()
+    runtime.close()
 
 
 def _secrets(secrets) -> dict:

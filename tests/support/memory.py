@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 from shared.content import content_hash_of
 from shared.errors import ConditionFailed, NotFound, Unavailable
+from shared.github import GitHub
 from shared.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
 from shared.secret_store import AdminToken, SecretValues
 from shared.settings import Settings
 from shared.worker_context import Env
 
 ADMIN_TOKEN = "a-token-for-tests"
+GITHUB_TOKEN = "ghp_canary-token-of-tests"
 
 
 class Clock:
@@ -196,11 +198,17 @@ class FixedSecrets:
             AdminToken(role, role, hashlib.sha256(f"{ADMIN_TOKEN}-{role}".encode()).hexdigest())
             for role in ("reviewer", "admin")
         ]
-        return SecretValues(signing_key="k" * 64, admin_tokens=tokens)
+        return SecretValues(signing_key="k" * 64, admin_tokens=tokens, github_token=GITHUB_TOKEN)
 
 
-def memory_env(kv_type: type[MemoryKV] = MemoryKV, **settings) -> Env:
+async def no_judge(operation: str, params) -> dict:
+    raise AssertionError("this test has no judge to ask")
+
+
+def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings) -> Env:
+    """`github_api_url` and `bedrock` lead to stubs; a GitHub that was asked must be closed: `env.github.close()`."""
     clock = Clock()
+    secrets = FixedSecrets()
     defaults = Settings(
         stage="local",
         table_name="t",
@@ -212,13 +220,17 @@ def memory_env(kv_type: type[MemoryKV] = MemoryKV, **settings) -> Env:
         region="us-east-1",
         endpoint_url=None,
         secrets_file=None,
+        github_api_url="http://127.0.0.1:9",  # nobody listens on the discard port
     )
+    chosen = defaults if not settings else Settings(**{**_asdict(defaults), **settings})
     return Env(
         kv=kv_type(clock.seconds),
         content=MemoryContent(),
         queue=MemoryQueue(),
-        secrets=FixedSecrets(),
-        settings=defaults if not settings else Settings(**{**_asdict(defaults), **settings}),
+        secrets=secrets,
+        github=GitHub(chosen.github_api_url, secrets, clock),
+        bedrock=bedrock,
+        settings=chosen,
         clock=clock,
     )
 

@@ -57,6 +57,10 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
+        # Which model judges is a setting, and an inference profile spreads its calls over regions.
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/*": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/*": {"bedrock:InvokeModel"},
     },
     "DeadLettersFunction": {
         "Table": {"dynamodb:GetItem"} | WRITE,
@@ -317,13 +321,23 @@ def _find_handler(handler: str) -> Any:
     return getattr(_module(handler), handler.rpartition(".")[2], None)
 
 
+_EXAMPLES = {
+    "STAGE": "local",
+    "ALLOW_UPLOADS": "true",
+    "GITHUB_API_URL": "https://api.github.com",
+    "VENDORS": "octocat:583231",
+    "JUDGE": "bedrock",
+    "BEDROCK_ENDPOINT_URL": "",
+}
+
+
 def _settings_read() -> set[str]:
     read: set[str] = set()
 
     class Recorder(dict[str, str]):
         def get(self, name: str, default: Any = None) -> Any:
             read.add(name)
-            return {"STAGE": "local", "ALLOW_UPLOADS": "true"}.get(name, "1")
+            return _EXAMPLES.get(name, "1")
 
     load_settings(Recorder())
     return read
@@ -383,7 +397,8 @@ def _resource(value: Any) -> str:
 
 
 def _is_wildcard(resource: str) -> bool:
-    return "*" in resource and re.fullmatch(r"Content/[a-z-]+/\*", resource) is None
+    below_a_prefix = r"Content/[a-z-]+/\*|arn:.*:bedrock:\*:.*:(foundation-model|inference-profile)/\*"
+    return "*" in resource and re.fullmatch(below_a_prefix, resource) is None
 
 
 def _keys(table: Mapping[str, Any]) -> list[str]:

@@ -133,7 +133,6 @@ NO_REPOSITORY = [
     "https://github.com/o/r/tree/main/../../x",
     "https://github.com/o/r/tree/main/%2e%2e/x",
     "https://github.com/o/r/tree/main/a%2F..%2Fb",
-    "https://github.com/o/r/tree/main/a%2Fb",
     "https://github.com/o/r/tree/main/a%5Cb",
     "https://github.com/o/r/tree/main/a%00b",
     "https://github.com/o/r/tree/main/%E2%80%AEb",

@@ -1,0 +1,367 @@
+"""A repository's archive, read while it arrives: nothing on disk, no more in memory than one skill may have.
+
+Only what `git archive` writes is understood. Whatever another program might read differently (a name given twice or
+in two places, bytes after the end, fields that do not add up) is refused as a whole, because a scan of one reading
+says nothing about the other.
+"""
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Generator, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from shared.errors import PlatformError, Refused
+
+MB = 1024 * 1024
+MAX_ARCHIVE = 50 * MB
+MAX_UNPACKED = 512 * MB
+MAX_RATIO = 100  # source code packs 5 to 20 times
+RATIO_FREE = 10 * MB  # up to this size the ratio says nothing
+MAX_MEMBERS = 100_000
+MAX_DEPTH = 64
+MAX_SKILL_FILES = 500
+MAX_SKILL_BYTES = 10 * MB
+MAX_FILE = MB
+MAX_ODDITIES = 200
+
+_BLOCK = 512
+_PIECE = 64 * 1024
+_LONGEST_PAX = 16 * 1024
+_NUMBER = re.compile(rb"([0-7]{11})[\0 ]")
+_GIT_LONG_NAME = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\.data")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+class Odd(StrEnum):
+    """What a skill's folder should not have. All but the last two are kept out of its files."""
+
+    SYMLINK = "symlink"
+    HARDLINK = "hardlink"
+    DEVICE = "device"
+    UNSAFE_PATH = "unsafe path"
+    TOO_LARGE = "file too large"
+    TOO_MANY = "too many files"
+    OVER_SIZE = "skill too large"
+    SUBMODULE = "submodule"
+    LEFT_OUT = "left out of the archive"
+    CHANGED = "changed in the archive"
+    UNVERIFIED = "not compared with the commit"
+    MORE = "more of these"
+    CLASH = "names differ in case only"
+    BINARY = "binary"
+
+
+class Oddity(NamedTuple):
+    kind: Odd
+    path: str
+    why: str
+
+    @property
+    def hides_content(self) -> bool:
+        """Whether a scan of the files misses something, so that it can never be complete."""
+        return self.kind not in (Odd.CLASH, Odd.BINARY)
+
+
+class Folder(NamedTuple):
+    files: dict[str, bytes]
+    oddities: tuple[Oddity, ...]
+
+
+class BrokenOff(PlatformError):
+    """The archive ends before its end: worth another download."""
+
+
+class ArchiveReader:
+    """Feed it the bytes of a .tar.gz as they come; `finish` gives the files of one folder ("." for all)."""
+
+    def __init__(self, folder: str, commit: str) -> None:
+        self._prefix = "" if folder == "." else f"{folder}/"
+        self._commit = commit
+        self._gzip = zlib.decompressobj(wbits=31)
+        self._packed = self._unpacked = 0
+        self._buffer = bytearray()
+        self._parser = self._parse()
+        self._wanted = next(self._parser)
+        self._names: set[str] = set()
+        self._root: str | None = None
+        self._contents = _Contents()
+        self._ended = False
+
+    def feed(self, packed: bytes) -> None:
+        self._packed += len(packed)
+        if self._packed > MAX_ARCHIVE:
+            raise Refused("The repository's archive is larger than 50 MB, the most we check.", "archive_too_large")
+        for piece in self._inflate(packed):
+            self._buffer += piece
+            while len(self._buffer) >= self._wanted:
+                taken = bytes(self._buffer[: self._wanted])
+                del self._buffer[: self._wanted]
+                self._wanted = self._parser.send(taken)
+
+    def finish(self) -> Folder:
+        if not self._gzip.eof or not self._ended:
+            raise BrokenOff("The archive ends too early.")
+        if any(self._buffer):
+            raise _two_readings("there are bytes after its end")
+        return self._contents.folder()
+
+    def _inflate(self, packed: bytes) -> Iterator[bytes]:
+        """In small pieces: a bomb is noticed long before it is unpacked."""
+        while packed:
+            if self._gzip.eof:
+                raise _two_readings("there are bytes after its end")
+            try:
+                piece = self._gzip.decompress(packed, MB)
+            except zlib.error as error:
+                raise Refused("GitHub's archive of this repository is damaged.", "bad_archive") from error
+            self._unpacked += len(piece)
+            self._check_ratio()
+            yield piece
+            packed = self._gzip.unconsumed_tail or self._gzip.unused_data
+
+    def _check_ratio(self) -> None:
+        if self._unpacked > max(RATIO_FREE, self._packed * MAX_RATIO) or self._unpacked > MAX_UNPACKED:
+            raise Refused("The repository's archive unpacks to far more than we check.", "archive_too_large")
+
+    def _parse(self) -> Generator[int, bytes, None]:
+        """Asks for so many bytes, is sent exactly those."""
+        long_name: str | None = None
+        while True:
+            block = yield _BLOCK
+            if not any(block):
+                break
+            header = _Header.read(block)
+            if header.kind in "xg":
+                records = _pax_records((yield from _padded(header.size, _LONGEST_PAX)))
+                if long_name is not None or (header.kind == "g" and self._root is not None):
+                    raise _two_readings("its extended headers are out of place")
+                long_name = self._extended(header.kind, records)
+                continue
+            yield from self._member(header, _one_name(header.name, long_name))
+            long_name = None
+        yield from self._end(long_name)
+
+    def _end(self, long_name: str | None) -> Generator[int, bytes, None]:
+        if any((yield _BLOCK)) or long_name is not None:
+            raise _two_readings("it ends twice")
+        self._ended = True
+        while True:  # git fills the last 10 KB with zeros
+            if any((yield _BLOCK)):
+                raise _two_readings("there are bytes after its end")
+
+    def _extended(self, kind: str, records: dict[str, str]) -> str | None:
+        if kind == "g":
+            if set(records) - {"comment"} or records.get("comment", self._commit) != self._commit:
+                raise _two_readings("it is not the archive of the commit that was asked for")
+            return None
+        if set(records) - {"path", "linkpath"}:
+            raise _two_readings("its extended headers change more than names")
+        return records.get("path", "")
+
+    def _member(self, header: "_Header", name: str) -> Generator[int, bytes, None]:
+        path = self._below_root(name.removesuffix("/"))
+        inside = _is_in(self._prefix, path)
+        if header.kind != "0":
+            if header.kind not in _OTHER_KINDS or header.size:
+                raise _two_readings("it has members of an unknown kind")
+            if inside and (odd := _OTHER_KINDS[header.kind]):
+                self._contents.refuse(odd, path.removeprefix(self._prefix))
+            return
+        if name.endswith("/"):
+            raise _two_readings("a file is named like a folder")
+        if inside and self._contents.takes(path.removeprefix(self._prefix), header.size, path.startswith(self._prefix)):
+            self._contents.add(path.removeprefix(self._prefix), (yield from _padded(header.size, MAX_FILE)))
+        else:
+            yield from _skipped(header.size)
+
+    def _below_root(self, name: str) -> str:
+        """The path below the archive's one top folder; a name that leads out of it is left as it is."""
+        if name in self._names:
+            raise _two_readings(f"{_shown(name)[:100]!r} is in it twice")
+        self._names.add(name)
+        if len(self._names) > MAX_MEMBERS:
+            raise Refused(f"The repository has more than {MAX_MEMBERS} files, the most we check.", "archive_too_large")
+        parts = name.split("/")
+        if len(parts) > MAX_DEPTH:
+            raise Refused(f"The repository nests folders deeper than {MAX_DEPTH}, the most we check.", "bad_archive")
+        if _leads_out(name):
+            return name
+        self._root = self._root or parts[0]
+        if parts[0] != self._root:
+            raise _two_readings("it has more than one top folder")
+        if "." in parts or "" in parts:
+            raise _two_readings("a path is written in a roundabout way")
+        return "/".join(parts[1:])
+
+
+class _Contents:
+    """The files of the skill, under its caps."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.oddities: list[Oddity] = []
+        self._seen = self._bytes = 0
+
+    def takes(self, path: str, size: int, is_exactly_inside: bool) -> bool:
+        self._seen += 1
+        if not is_exactly_inside or not _is_safe(path):
+            return self.refuse(Odd.UNSAFE_PATH, path)
+        if size > MAX_FILE:
+            return self.refuse(Odd.TOO_LARGE, path)
+        if path == "SKILL.md":  # under a cap it is the last thing that may be left out
+            return True
+        if len(self.files) >= MAX_SKILL_FILES - ("SKILL.md" not in self.files):
+            return False
+        self._bytes += size
+        return self._bytes <= MAX_SKILL_BYTES
+
+    def add(self, path: str, data: bytes) -> None:
+        self.files[path] = data
+        if b"\0" in data[:8000]:
+            self.refuse(Odd.BINARY, path)
+
+    def refuse(self, kind: Odd, path: str) -> bool:
+        if len(self.oddities) < MAX_ODDITIES:
+            self.oddities.append(Oddity(kind, _shown(path), _WHY[kind]))
+        elif len(self.oddities) == MAX_ODDITIES:
+            self.oddities.append(Oddity(Odd.MORE, _shown(path), f"Only the first {MAX_ODDITIES} are listed."))
+        return False
+
+    def folder(self) -> Folder:
+        if self._seen > MAX_SKILL_FILES:
+            self.refuse(Odd.TOO_MANY, f"{self._seen} files")
+        if self._bytes > MAX_SKILL_BYTES:
+            self.refuse(Odd.OVER_SIZE, f"{self._bytes // MB} MB")
+        for path in _clashes(self.files):
+            self.refuse(Odd.CLASH, path)
+        return Folder(self.files, tuple(self.oddities))
+
+
+class _Header(NamedTuple):
+    name: str
+    kind: str
+    size: int
+
+    @classmethod
+    def read(cls, block: bytes) -> "_Header":
+        size = _NUMBER.fullmatch(block[124:136])
+        if block[257:265] != b"ustar\x0000" or size is None or not _checksum_holds(block):
+            raise _two_readings("a header does not add up")
+        name, prefix = _field(block[:100]), _field(block[345:500])
+        kind = chr(block[156])
+        return cls(f"{prefix}/{name}" if prefix else name, "0" if kind == "\0" else kind, int(size[1], 8))
+
+
+_OTHER_KINDS = {
+    "1": Odd.HARDLINK,
+    "2": Odd.SYMLINK,
+    "3": Odd.DEVICE,
+    "4": Odd.DEVICE,
+    "5": None,  # a folder
+    "6": Odd.DEVICE,
+}
+_WHY = {
+    Odd.SYMLINK: "A link can point at anything on the reader's machine. Put the file itself here.",
+    Odd.HARDLINK: "A link is not a file. Put the file itself here.",
+    Odd.DEVICE: "This is not a file.",
+    Odd.UNSAFE_PATH: "This name leads out of the folder, or means something else on another system. Rename it.",
+    Odd.TOO_LARGE: "Files up to 1 MB are checked.",
+    Odd.TOO_MANY: f"At most {MAX_SKILL_FILES} files are checked. Leave out what the skill does not need.",
+    Odd.OVER_SIZE: "At most 10 MB are checked. Leave out what the skill does not need.",
+    Odd.CLASH: "Another file has this name in other letters; on many systems only one of them remains.",
+    Odd.BINARY: "This is not text, so it cannot be read like the rest.",
+}
+
+
+def _padded(size: int, most: int) -> Generator[int, bytes, bytes]:
+    if size > most:
+        raise _two_readings("a header is too long")
+    if not size:
+        return b""
+    data = yield size + -size % _BLOCK
+    return data[:size]
+
+
+def _skipped(size: int) -> Generator[int, bytes, None]:
+    left = size + -size % _BLOCK
+    while left:
+        step = min(left, _PIECE)
+        yield step
+        left -= step
+
+
+def _pax_records(data: bytes) -> dict[str, str]:
+    records: dict[str, str] = {}
+    while data:
+        digits, space, _ = data.partition(b" ")
+        if not space or not re.fullmatch(rb"[1-9][0-9]{0,5}", digits):
+            raise _two_readings("an extended header is malformed")
+        record, data = data[: int(digits)], data[int(digits) :]
+        key, equals, value = record[len(digits) + 1 : -1].partition(b"=")
+        name = key.decode("ascii", "replace")
+        if record[-1:] != b"\n" or len(record) != int(digits) or not equals or b"\0" in value or name in records:
+            raise _two_readings("an extended header is malformed")
+        records[name] = value.decode("utf-8", "surrogateescape")
+    return records
+
+
+def _one_name(in_header: str, extended: str | None) -> str:
+    """git names a member outside its header only when the header has no room, and then says so in the header."""
+    if not extended:
+        return in_header
+    if not _GIT_LONG_NAME.fullmatch(in_header):
+        raise _two_readings("a member has two names")
+    return extended
+
+
+def _field(raw: bytes) -> str:
+    text, _, rest = raw.partition(b"\0")
+    if any(rest):
+        raise _two_readings("a name has a NUL in it")
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _checksum_holds(block: bytes) -> bool:
+    digits = block[148:156].rstrip(b"\0 ")
+    if not re.fullmatch(rb"[0-7]{1,7}", digits):
+        return False
+    return int(digits, 8) == sum(block) - sum(block[148:156]) + 8 * ord(" ")
+
+
+def _is_in(prefix: str, path: str) -> bool:
+    """Also what is in the folder only where letter case does not count or a backslash separates folders, and what
+    leads out of the archive: git cannot make that, so it is a finding wherever it points."""
+    return _leads_out(path) or _loosely(path).startswith(_loosely(prefix))
+
+
+def _leads_out(path: str) -> bool:
+    return path.startswith("/") or ".." in path.split("/")
+
+
+def _loosely(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold().replace("\\", "/")
+
+
+def _is_safe(path: str) -> bool:
+    parts = path.split("/")
+    return path.isprintable() and "\\" not in path and not _DRIVE.match(path) and not {"", ".", ".."} & set(parts)
+
+
+def _clashes(files: dict[str, bytes]) -> list[str]:
+    seen: set[str] = set()
+    clashing = []
+    for path in files:
+        if _loosely(path) in seen:
+            clashing.append(path)
+        seen.add(_loosely(path))
+    return clashing
+
+
+def _shown(path: str) -> str:
+    return path[:300].encode("utf-8", "backslashreplace").decode()
+
+
+def _two_readings(detail: str) -> Refused:
+    return Refused(f"GitHub's archive of this repository cannot be trusted: {detail}.", "bad_archive")

@@ -1,0 +1,383 @@
+"""A GitHub on loopback: repositories that a test makes, and every way in which GitHub can fail.
+
+with StubGitHub() as github:
+    repo = github.repo("acme/skills", {"skills/pdf/SKILL.md": "…"})
+    github.fail("tree", "500")
+    GitHub(github.url, …)
+
+In a process of its own, `python -m tests.support.stub_github` prints its URL; POST /__admin takes the same as JSON
+(see `StubGitHub.apply`), GET /__admin tells what was asked.
+"""
+
+import asyncio
+import hashlib
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from tests.support.loopback import LoopbackServer
+from tests.support.tarballs import Member, git_archive, packed, tar
+
+FAULTS = ("quota", "429", "429-after", "403", "401", "500", "slow", "hang", "reset", "truncated", "elsewhere", "junk")
+
+
+@dataclass
+class Commit:
+    files: dict[str, bytes]
+    parent: str | None = None
+    links: dict[str, str] = field(default_factory=dict)
+    submodules: tuple[str, ...] = ()
+    archive: bytes | None = None  # instead of what git would write
+
+
+@dataclass
+class StubRepo:
+    id: int
+    owner_id: int
+    full_name: str
+    default_branch: str = "main"
+    private: bool = False
+    stars: int = 7
+    commits: dict[str, Commit] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    annotated: dict[str, str] = field(default_factory=dict)  # sha of the tag object -> commit
+
+    def commit(self, files: dict[str, str | bytes], branch: str | None = None, **more: Any) -> str:
+        """A new commit on a branch, the default one unless named. The default branch is where a new branch starts."""
+        branch = branch or self.default_branch
+        parent = self.branches.get(branch) or self.branches.get(self.default_branch)
+        self.branches[branch] = sha = self._add(files, parent, **more)
+        return sha
+
+    def fork_commit(self, files: dict[str, str | bytes]) -> str:
+        """A commit of a fork: GitHub answers for it here too, though no branch or tag of this repository has it."""
+        return self._add(files, self.branches.get(self.default_branch))
+
+    def tag(self, name: str, sha: str | None = None, annotated: bool = False) -> str:
+        sha = sha or self.branches[self.default_branch]
+        if annotated:
+            tag_object = _sha(f"tag {name} {sha}")
+            self.annotated[tag_object] = sha
+            sha = tag_object
+        self.tags[name] = sha
+        return sha
+
+    def archive(self, sha: str) -> bytes:
+        commit = self.commits[sha]
+        if commit.archive is not None:
+            return commit.archive
+        return git_archive(self.root(sha), sha, commit.files, commit.links)
+
+    def root(self, sha: str) -> str:
+        return f"{self.full_name.replace('/', '-')}-{sha[:7]}"
+
+    def status(self, sha: str) -> str:
+        """What comparing the default branch with a commit says."""
+        head: str | None = self.branches[self.default_branch]
+        if sha == head:
+            return "identical"
+        while head:
+            if head == sha:
+                return "behind"
+            head = self.commits[head].parent
+        return "ahead" if self.commits[sha].parent == self.branches[self.default_branch] else "diverged"
+
+    def _add(self, files: dict[str, str | bytes], parent: str | None, **more: Any) -> str:
+        content = {path: data.encode() if isinstance(data, str) else data for path, data in files.items()}
+        sha = _sha(
+            f"{self.full_name} {len(self.commits)} {sorted((path, _blob(data)) for path, data in content.items())}"
+        )
+        self.commits[sha] = Commit(content, parent, **more)
+        return sha
+
+
+@dataclass
+class Asked:
+    kind: str
+    path: str
+    headers: dict[str, str]
+    at: float
+    status: int = 0
+
+
+class StubGitHub(LoopbackServer):
+    def __init__(self) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", self._answer)
+        super().__init__(app)
+        self.repos: dict[str, StubRepo] = {}
+        self.renamed: dict[str, StubRepo] = {}
+        self.asked: list[Asked] = []
+        self.limit, self.remaining, self.resets_at = 5000, 4999, int(time.time()) + 1800
+        self.latency = 0.0
+        self._faults: dict[str, tuple[str, float]] = {}
+        self._gate = 0
+        self._waiting: list[asyncio.Future] = []
+
+    def repo(self, full_name: str, files: dict[str, str | bytes] | None = None, **more: Any) -> StubRepo:
+        number = 1000 + len(self.repos)
+        repo = StubRepo(**{"id": number, "owner_id": number + 500, "full_name": full_name, **more})
+        self.repos[full_name.lower()] = repo
+        if files is not None:
+            repo.commit(files)
+        return repo
+
+    def rename(self, repo: StubRepo, full_name: str) -> None:
+        self.renamed[repo.full_name.lower()] = self.repos.pop(repo.full_name.lower())
+        repo.full_name = full_name
+        self.repos[full_name.lower()] = repo
+
+    def fail(self, kind: str, fault: str | None, times: float = float("inf")) -> None:
+        """`kind` is one of repo, ref, refs, commit, compare, tree, tarball, codeload, or any."""
+        assert fault is None or fault in FAULTS, fault
+        if fault is None:
+            self._faults.pop(kind, None)
+        else:
+            self._faults[kind] = (fault, times)
+
+    def hold_until(self, parties: int) -> None:
+        """Questions about a repository, each submission's first, are held until so many have come."""
+        self._gate = parties
+
+    def count(self, kind: str) -> int:
+        return sum(asked.kind == kind for asked in self.asked)
+
+    def apply(self, orders: dict[str, Any]) -> dict[str, Any]:
+        """{"repos": [{"fullName", "files": {path: text}, "links", "members": [[name, kind, text]], "padding": bytes,
+        "branches": {name: {path: text}}, "tags": [name], "private", "id", "ownerId", "renamedTo"}],
+        "faults": {kind: fault | null}, "gate": n, "latency": s, "remaining": n, "forget": true}"""
+        if orders.get("forget"):
+            self.asked.clear()
+        made = {order["fullName"]: self._make(order) for order in orders.get("repos", ())}
+        for kind, fault in orders.get("faults", {}).items():
+            self.fail(kind, fault)
+        self._gate = orders.get("gate", self._gate)
+        self.latency = orders.get("latency", self.latency)
+        self.remaining = orders.get("remaining", self.remaining)
+        return {"heads": made}
+
+    def _make(self, order: dict[str, Any]) -> dict[str, str]:
+        more = {k: order[j] for k, j in (("id", "id"), ("owner_id", "ownerId"), ("private", "private")) if j in order}
+        repo = self.repos.get(order["fullName"].lower()) or self.repo(order["fullName"], **more)
+        sha = repo.commit(order.get("files", {}), links=order.get("links", {}))
+        if "members" in order or "padding" in order:
+            commit = repo.commits[sha]
+            members = [Member(f"{repo.root(sha)}/{path}", data) for path, data in commit.files.items()]
+            members += [Member(name, text.encode(), kind) for name, kind, text in order.get("members", ())]
+            members += [Member(f"{repo.root(sha)}/padding", _noise(order.get("padding", 0)))]
+            commit.archive = packed(tar(members, sha))
+        for branch, files in order.get("branches", {}).items():
+            repo.commit(files, branch)
+        for tag in order.get("tags", ()):
+            repo.tag(tag)
+        fork = {"fork": repo.fork_commit(order["fork"])} if "fork" in order else {}
+        if "renamedTo" in order:
+            self.rename(repo, order["renamedTo"])
+        return {**repo.branches, **fork}
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/__admin":
+            return await self._admin(request)
+        kind, handle = self._route(request)
+        asked = Asked(kind, request.raw_path, dict(request.headers), time.time())
+        self.asked.append(asked)
+        if kind == "repo" and self._gate:
+            await self._pass_gate()
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        response = await self._fault(kind, request, handle) or await handle()
+        asked.status = response.status
+        return response
+
+    async def _admin(self, request: web.Request) -> web.Response:
+        if request.method == "POST":
+            return web.json_response(self.apply(await request.json()))
+        return web.json_response({"asked": [{"kind": a.kind, "path": a.path, "status": a.status} for a in self.asked]})
+
+    def _route(self, request: web.Request):
+        """GitHub's paths, taken apart by hand: a parameter may contain slashes."""
+        parts = request.path.strip("/").split("/")
+        match parts:
+            case ["repositories", number]:
+                return "repo", lambda: self._repo(next(r for r in self.repos.values() if r.id == int(number)))
+            case ["repos", owner, name]:
+                return "repo", lambda: self._named(f"{owner}/{name}", self._repo)
+            case ["repos", owner, name, "git", "ref", kind, *ref]:
+                return "ref", lambda: self._named(f"{owner}/{name}", self._ref, kind, "/".join(ref))
+            case ["repos", owner, name, "git", "matching-refs", kind, *ref]:
+                return "refs", lambda: self._named(f"{owner}/{name}", self._refs, kind, "/".join(ref))
+            case ["repos", owner, name, "git", "trees", sha]:
+                return "tree", lambda: self._named(f"{owner}/{name}", self._tree, sha)
+            case ["repos", owner, name, "commits", "tags", *tag]:
+                return "commit", lambda: self._named(f"{owner}/{name}", self._tagged, "/".join(tag))
+            case ["repos", owner, name, "compare", *pair]:
+                return "compare", lambda: self._named(f"{owner}/{name}", self._compare, "/".join(pair))
+            case ["repos", owner, name, "tarball", sha]:
+                return "tarball", lambda: self._named(f"{owner}/{name}", self._tarball, sha)
+            case ["_codeload", owner, name, sha]:
+                return "codeload", lambda: self._named(f"{owner}/{name}", self._codeload, sha)
+        return "unknown", lambda: self._named("", self._repo)
+
+    async def _named(self, full_name: str, handle, *args: str) -> web.Response:
+        moved = self.renamed.get(full_name.lower())
+        if moved is not None:
+            return self._json({"message": "Moved"}, 301, location=f"{self.url}/repositories/{moved.id}")
+        repo = self.repos.get(full_name.lower())
+        if repo is None:
+            return self._json({"message": "Not Found"}, 404)
+        return await handle(repo, *args)
+
+    async def _repo(self, repo: StubRepo) -> web.Response:
+        owner, name = repo.full_name.split("/")
+        return self._json(
+            {
+                "id": repo.id,
+                "name": name,
+                "full_name": repo.full_name,
+                "owner": {"login": owner, "id": repo.owner_id},
+                "private": repo.private,
+                "default_branch": repo.default_branch,
+                "pushed_at": "2026-01-01T00:00:00Z",
+                "archived": False,
+                "stargazers_count": repo.stars,
+            }
+        )
+
+    async def _ref(self, repo: StubRepo, kind: str, name: str) -> web.Response:
+        known = repo.branches if kind == "heads" else repo.tags
+        if not repo.commits:
+            return self._json({"message": "Git Repository is empty."}, 409)
+        if name not in known:
+            return self._json({"message": "Not Found"}, 404)
+        return self._json(_ref_answer(repo, kind, name, known[name]))
+
+    async def _refs(self, repo: StubRepo, kind: str, start: str) -> web.Response:
+        known = repo.branches if kind == "heads" else repo.tags
+        return self._json([_ref_answer(repo, kind, n, sha) for n, sha in known.items() if n.startswith(start)])
+
+    async def _tree(self, repo: StubRepo, sha: str) -> web.Response:
+        commit = repo.commits.get(sha)
+        if commit is None:
+            return self._json({"message": "Not Found"}, 404)
+        entries = [{"path": p, "mode": "100644", "type": "blob", "sha": _blob(d)} for p, d in commit.files.items()]
+        entries += [{"path": p, "mode": "120000", "type": "blob", "sha": _sha(p)} for p in commit.links]
+        entries += [{"path": p, "mode": "160000", "type": "commit", "sha": _sha(p)} for p in commit.submodules]
+        return self._json({"sha": sha, "tree": entries, "truncated": False})
+
+    async def _tagged(self, repo: StubRepo, tag: str) -> web.Response:
+        if tag not in repo.tags:
+            return self._json({"message": "No commit found for SHA"}, 422)
+        return self._json({"sha": repo.annotated.get(repo.tags[tag], repo.tags[tag])})
+
+    async def _compare(self, repo: StubRepo, pair: str) -> web.Response:
+        _, _, sha = pair.partition("...")
+        if sha not in repo.commits:
+            return self._json({"message": "Not Found"}, 404)
+        return self._json({"status": repo.status(sha), "commits": [], "files": []})
+
+    async def _tarball(self, repo: StubRepo, sha: str) -> web.Response:
+        location = f"{self.url}/_codeload/{repo.full_name}/{sha}"
+        if ("tarball", "elsewhere") in self._active():
+            location = "http://169.254.169.254/latest/meta-data/"
+        return self._json({}, 302, location=location)
+
+    async def _codeload(self, repo: StubRepo, sha: str) -> web.Response:
+        return web.Response(body=repo.archive(sha), content_type="application/x-gzip")
+
+    def _json(self, body: Any, status: int = 200, **headers: str) -> web.Response:
+        return web.json_response(body, status=status, headers={**self._quota(), **headers})
+
+    def _quota(self) -> dict[str, str]:
+        return {
+            "x-ratelimit-limit": str(self.limit),
+            "x-ratelimit-remaining": str(self.remaining),
+            "x-ratelimit-reset": str(self.resets_at),
+        }
+
+    def _active(self) -> set[tuple[str, str]]:
+        return {(kind, fault) for kind, (fault, _) in self._faults.items()}
+
+    async def _pass_gate(self) -> None:
+        passed = asyncio.get_running_loop().create_future()
+        self._waiting.append(passed)
+        if len(self._waiting) >= self._gate:
+            self._gate = 0
+            for waiting in self._waiting:
+                waiting.set_result(None)
+        await passed
+
+    async def _fault(self, kind: str, request: web.Request, handle) -> web.StreamResponse | None:
+        key = kind if kind in self._faults else "any"
+        fault, times = self._faults.get(key, (None, 0))
+        if fault is None:
+            return None
+        self.fail(key, fault if times > 1 else None, times - 1)
+        match fault:
+            case "quota":
+                spent = {"x-ratelimit-limit": str(self.limit), "x-ratelimit-remaining": "0"}
+                return web.json_response({}, status=403, headers={**spent, "x-ratelimit-reset": str(self.resets_at)})
+            case "429":
+                return web.json_response({}, status=429)
+            case "429-after":
+                return web.json_response({}, status=429, headers={"retry-after": "77"})
+            case "401" | "403" | "500":
+                return web.json_response({}, status=int(fault))
+            case "junk":
+                return web.Response(body=b"<html>not json</html>", content_type="text/html")
+            case "elsewhere":
+                return None if kind == "tarball" else self._json({}, 302, location="http://169.254.169.254/")
+            case "hang":
+                await asyncio.sleep(3600)
+            case "reset":
+                assert request.transport is not None
+                request.transport.abort()
+                return web.Response()
+        return await _broken_body(request, await handle(), drips=fault == "slow")
+
+
+async def _broken_body(request: web.Request, whole: web.Response, drips: bool) -> web.StreamResponse:
+    """Starts as promised, then comes a byte at a time, or ends too early."""
+    assert isinstance(whole.body, bytes)
+    length = str(len(whole.body))
+    response = web.StreamResponse(status=200, headers={"content-length": length, "content-type": whole.content_type})
+    await response.prepare(request)
+    for byte in whole.body[:-1]:
+        await response.write(bytes([byte]))
+        if drips:
+            await asyncio.sleep(0.05)
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+def _ref_answer(repo: StubRepo, kind: str, name: str, sha: str) -> dict[str, Any]:
+    object_ = {"sha": sha, "type": "tag" if sha in repo.annotated else "commit"}
+    return {"ref": f"refs/{kind}/{name}", "object": object_}
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha1(text.encode()).hexdigest()
+
+
+def _blob(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def _noise(size: int) -> bytes:
+    """Bytes that do not pack, the same every time."""
+    return b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(size // 32 + 1))[:size]
+
+
+def main() -> None:
+    with StubGitHub() as github, suppress(KeyboardInterrupt):
+        print(github.url, flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
