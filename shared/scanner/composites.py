@@ -1,0 +1,46 @@
+"""What single lines do not show: a credential read here and sent there, across lines and across files."""
+
+from collections.abc import Iterable
+
+from shared.scanner.context import MARKDOWN
+from shared.scanner.matching import Hit
+from shared.scanner.pack import Rule
+
+NEAR = 15
+MAX_PER_SIGNAL = 50
+
+
+def find_composites(rules: Iterable[Rule], hits: list[Hit]) -> list[tuple[Rule, Hit]]:
+    """Each composite whose signals meet, with the hit to show for it."""
+    found = []
+    for rule in rules:
+        signals = [_signal_hits(name, hits) for name in rule.all_of]
+        if all(signals):
+            found += [(rule, anchor) for anchor in _meetings(rule.within, signals)]
+    return found
+
+
+def _signal_hits(name: str, hits: list[Hit]) -> list[Hit]:
+    return [hit for hit in hits if hit.rule.id == name and hit.live][:MAX_PER_SIGNAL]
+
+
+def _meetings(within: str, signals: list[list[Hit]]) -> list[Hit]:
+    """The first place per file where one hit of every signal is close enough."""
+    anchors: dict[str, Hit] = {}
+    for first in signals[0]:
+        if first.path not in anchors and all(any(_meet(within, first, hit) for hit in rest) for rest in signals[1:]):
+            anchors[first.path] = first
+    return list(anchors.values())
+
+
+def _meet(within: str, one: Hit, other: Hit) -> bool:
+    if within == "skill":
+        return _is_script(one) and _is_script(other)
+    if one.path != other.path:
+        return False
+    distance = abs(one.line - other.line)
+    return within == "file" or distance == 0 or (within == "near" and distance <= NEAR)
+
+
+def _is_script(hit: Hit) -> bool:
+    return not hit.path.lower().endswith((*MARKDOWN, ".txt", ".json"))

@@ -1,0 +1,52 @@
+"""The words by which a page shows that it describes a bad thing instead of doing it."""
+
+import re
+
+MARKS = "[❌🚫⛔⚠✗✘]"
+BAD = "bad|wrong|incorrect|unsafe|insecure|dangerous|harmful|risky|suspicious|malicious|malware|vulnerab\\w+"
+ATTACK = "attacks?|attackers?|adversar\\w+|exploit\\w*|injections?|payloads?|indicators?|red flags?|anti-?patterns?"
+FORBID = "never|avoid|don'?t|do not|must not|instead of"
+SEEK = "(?:look|search|scan|grep|watch)(?:s|es|ing|ning)? for|detect\\w*|flag(?:s|ged|ging)?"
+
+
+def _any_of(*words: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(words)})\b|{MARKS}", re.IGNORECASE)
+
+
+# Before a match, on its own line: it is being warned about, refused or looked for.
+WARNING = _any_of(
+    BAD,
+    ATTACK,
+    FORBID,
+    SEEK,
+    "should not|shouldn'?t|cannot|can'?t|won'?t|not (?:to|run|use|execute)|refuse|reject|block(?:s|ed|ing)?",
+    "den(?:y|ies|ied)|check(?:s|ing)? (?:for|if|whether|that no)|identif\\w+|report(?:s|ed)? (?:any|if)|examples? of",
+    "rather than|containing|mentions?|tries to|trying to|attempts?|warn\\w*|prevent\\w*|forbid\\w*|prohibit\\w*",
+    "phrases? like|patterns? like",
+)
+# Leading in to a block of code: strong enough to speak for all of it.
+BAD_EXAMPLE = _any_of(BAD, ATTACK, FORBID, SEEK, "poc|proof of concept")
+# A heading under which bad things are listed.
+TEACHING_HEADING = _any_of(
+    BAD,
+    ATTACK,
+    FORBID,
+    SEEK,
+    "threats?|iocs?|warning signs|forbidden|prohibited|mistakes|pitfalls|risks?|false positives?|abuse|escalation",
+    "sinks?|what to (?:look for|flag|check|report)|pentest\\w*|penetration|red team\\w*|phishing|cwe|owasp",
+    "cheat ?sheet|severity|findings?",
+)
+# A line of code that defines what to look for: a detector, not the thing it detects.
+DETECTOR_LINE = re.compile(
+    r"re\.(?:compile|search|match|findall|sub)\(|\bregexp?\b|patterns?['\"]?\s*[:=]|new RegExp\(|\b[ef]?grep\s"
+    r"|\brg\s+[-'\"]|=~|\\s[*+]|\\b[a-z(]|\\\.[a-z]|\(\?[:i]|\.\*[a-z|(]|\[\^",
+    re.IGNORECASE,
+)
+# The opening line of a list of such things: DANGEROUS_COMMANDS = [
+DETECTOR_LIST = re.compile(
+    r"\b\w*(?:pattern|danger|block|deny|denied|forbid|suspicious|malicious|signature|indicator|unsafe|risky|banned"
+    r"|destructive|sensitive|check|detector|rule|sink|ioc)\w*['\"]?"
+    r"\s*(?::\s*[\w\[\], .|]+)?\s*[:=]\s*(?:new\s+\w+\()?[\[{(]",
+    re.IGNORECASE,
+)
+COMMENT = re.compile(r"^\s*(?:#(?!!)|//|\*|/\*|--\s|;|rem\s|<!--|\"\"\"|''')", re.IGNORECASE)

@@ -1,0 +1,141 @@
+"""Text that is written so that a reader or a pattern misses it, put back together.
+
+Evasion is answered by decoding, not by more words: quotes inside a command, strings glued from pieces, escapes, and
+blobs of base64 or hex are turned into what they run as, and then scanned like anything else.
+"""
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Iterator
+
+import msgspec
+
+MAX_BLOBS = 200
+MAX_BLOB = 200_000
+MAX_DECODED = 2_000_000
+
+_EMPTY_QUOTES = re.compile(r"(?<=[a-z])(?:''|\"\"|``)(?=[a-z])", re.IGNORECASE)
+_QUOTED_LETTER = re.compile(r"(?<=[a-z])(['\"])([a-z])\1(?=[a-z])", re.IGNORECASE)
+_BACKSLASHED = re.compile(r"(?<=[a-z])\\(?=[ac-mo-qsu-wyz])(?=[a-z]{1,6}[\s\\'\"-])")
+_FIELD_SEPARATOR = re.compile(r"\$\{?IFS(?:%\?\?)?\}?(?:\$\d)?")
+_GLUED_STRINGS = re.compile(r"(['\"])\s*(?:\+|\.(?=\s*['\"]))\s*(['\"])")
+_HEX_ESCAPE = re.compile(r"\\x([2-7][0-9a-fA-F])|\\u00([2-7][0-9a-fA-F])|\\0?([1-3]?[0-7]{2})(?![0-9])")
+_CHARACTER_CALLS = re.compile(r"(?:chr\(\s*\d{2,3}\s*\)\s*[+.]\s*){3,}chr\(\s*\d{2,3}\s*\)")
+_CHARACTER_LIST = re.compile(
+    r"(?:fromCharCode\(|\[char\[\]\]\s*\(|bytes\(\[|bytearray\(\[)\s*((?:\d{2,3}\s*,\s*){5,}\d{2,3})", re.I
+)
+_POWERSHELL_TICK = re.compile(r"(?<=[A-Za-z])`(?=[A-Za-z])")
+_BASE64_BLOB = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
+_HEX_BLOB = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){20,}(?![0-9a-fA-F])")
+_BASE85_BLOB = re.compile(r"['\"]([!-~]{40,})['\"]")
+_HAS_TRICK = re.compile(
+    r"''|\"\"|\\x|\\u00|\$\{?IFS|['\"]\s*\+\s*['\"]|chr\(|fromCharCode|\[char|bytes\(\[|bytearray\(\[|[a-z]\\[a-z]|[A-Za-z]`[A-Za-z]|[a-z]['\"][a-z]['\"][a-z]|\\[01]?[0-7]{2}",
+    re.I,
+)
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    line: int
+    text: str
+    how: str
+
+
+def fold(text: str) -> str | None:
+    """The text with its pieces joined and escapes resolved, or None when nothing was hidden. Lines stay in place."""
+    if not _HAS_TRICK.search(text):
+        return None
+    folded = _EMPTY_QUOTES.sub("", text)
+    folded = _QUOTED_LETTER.sub(r"\2", folded)
+    folded = _FIELD_SEPARATOR.sub(" ", folded)
+    folded = _HEX_ESCAPE.sub(_escaped_character, folded)
+    folded = _CHARACTER_CALLS.sub(_called_characters, folded)
+    folded = _CHARACTER_LIST.sub(_listed_characters, folded)
+    folded = _BACKSLASHED.sub("", folded)
+    folded = _POWERSHELL_TICK.sub("", folded)
+    folded = _GLUED_STRINGS.sub(_keep_newlines, folded)
+    return folded if folded != text else None
+
+
+def decoded_blobs(text: str) -> list[Decoded]:
+    """Every long run of base64, hex or base85 that decodes to readable text."""
+    found: list[Decoded] = []
+    budget = MAX_DECODED
+    for start, how, raw in _candidates(text):
+        if len(found) >= MAX_BLOBS or budget <= 0:
+            break
+        if (readable := _readable(raw)) is not None:
+            budget -= len(readable)
+            found.append(Decoded(text.count("\n", 0, start) + 1, readable, how))
+    return found
+
+
+def _candidates(text: str) -> Iterator[tuple[int, str, bytes]]:
+    for match in _BASE64_BLOB.finditer(text):
+        if (raw := _from_base64(match.group()[:MAX_BLOB])) is not None:
+            yield match.start(), "base64", raw
+    for match in _HEX_BLOB.finditer(text):
+        yield match.start(), "hex", binascii.unhexlify(match.group()[: MAX_BLOB // 2 * 2])
+    for match in _BASE85_BLOB.finditer(text):
+        if (raw := _from_base85(match.group(1)[:MAX_BLOB])) is not None:
+            yield match.start(), "base85", raw
+
+
+def _from_base64(blob: str) -> bytes | None:
+    # An identifier or a path is not base64: those have no mix of cases and digits.
+    if blob.islower() or blob.isupper() or blob.isdigit():
+        return None
+    body = blob.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(body + "=" * (-len(body) % 4))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _from_base85(blob: str) -> bytes | None:
+    try:
+        return base64.b85decode(blob)
+    except ValueError:
+        return None
+
+
+def _readable(raw: bytes) -> str | None:
+    if raw[:2] in (b"\x1f\x8b", b"x\x9c", b"x\xda"):
+        raw = _inflated(raw)
+    if raw[1:2] == b"\0" and raw[3:4] == b"\0":  # PowerShell encodes its commands as UTF-16
+        raw = raw.replace(b"\0", b"")
+    if len(raw) < 12 or not raw.isascii():
+        return None
+    printable = sum(32 <= byte < 127 or byte in (9, 10, 13) for byte in raw[:2000])
+    return raw.decode("ascii") if printable >= 0.97 * min(len(raw), 2000) else None
+
+
+def _inflated(raw: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=47).decompress(raw, MAX_BLOB)
+    except zlib.error:
+        return b""
+
+
+def _escaped_character(match: re.Match[str]) -> str:
+    code = match.group(1) or match.group(2)
+    value = int(code, 16) if code else int(match.group(3), 8)
+    return chr(value) if 32 <= value < 127 else match.group()
+
+
+def _called_characters(match: re.Match[str]) -> str:
+    return _spell(re.findall(r"\d{2,3}", match.group()))
+
+
+def _listed_characters(match: re.Match[str]) -> str:
+    return _spell(match.group(1).split(",")) + "\n" * match.group().count("\n")
+
+
+def _spell(codes: list[str]) -> str:
+    values = [int(code) for code in codes]
+    return "".join(chr(value) for value in values if 32 <= value < 127)
+
+
+def _keep_newlines(match: re.Match[str]) -> str:
+    return "\n" * match.group().count("\n")

@@ -1,0 +1,157 @@
+"""The YAML between the two lines of dashes.
+
+Only a missing or unusable name or description, or YAML that is unsafe to read, is an error. The rest of the
+specification is broken by nearly half of the published skills, so it is a warning.
+"""
+
+import re
+from typing import Any
+
+import yaml
+
+from shared.scanner.report import FrontMatter
+
+MAX_BYTES = 32_000
+MAX_DEPTH = 12
+MAX_ALIASES = 20
+MAX_NAME, SPEC_NAME = 128, 64
+MAX_DESCRIPTION, SPEC_DESCRIPTION = 8_000, 1_024
+SPEC_NAME_FORM = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SEMVER = re.compile(r"v?\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.+-]{1,60})?")
+KNOWN_KEYS = {
+    "name",
+    "description",
+    "license",
+    "compatibility",
+    "metadata",
+    "allowed-tools",
+    "version",
+    "tags",
+    "category",
+}
+KNOWN_KEYS |= {
+    "author",
+    "model",
+    "disable-model-invocation",
+    "user-invocable",
+    "argument-hint",
+    "context",
+    "agent",
+    "hooks",
+}
+KEY_LINE = re.compile(r"^([A-Za-z][\w-]{0,40}):[ \t]*(.*)$")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class UnsafeYaml(ValueError):
+    """The front matter is built to exhaust or exploit its reader."""
+
+
+def split(text: str) -> tuple[str, str] | None:
+    """Front matter and body, or None when the page does not begin with front matter."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    match = re.match(r"---[ \t]*\n", text)
+    if not match:
+        return None
+    end = re.compile(r"^---[ \t]*$", re.MULTILINE).search(text, match.end())
+    return (text[match.end() : end.start()], text[end.end() :]) if end else None
+
+
+def read_front_matter(text: str | None, folder: str = "") -> FrontMatter:
+    if text is None:
+        return FrontMatter(errors=("SKILL.md is missing",))
+    parts = split(text)
+    if parts is None:
+        return FrontMatter(errors=("SKILL.md does not begin with front matter between two lines of ---",))
+    try:
+        fields, warnings = _fields(parts[0])
+    except UnsafeYaml as error:
+        return FrontMatter(errors=(str(error),))
+    return _checked(fields, warnings, folder)
+
+
+def _fields(source: str) -> tuple[dict[str, Any], list[str]]:
+    if len(source) > MAX_BYTES:
+        raise UnsafeYaml(f"front matter is larger than {MAX_BYTES} characters")
+    try:
+        _refuse_unsafe(source)
+        loaded = yaml.load(source, Loader=_LOADER)  # noqa: S506 - a safe loader, in C where there is one
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, UnsafeYaml):
+            raise
+        return _line_by_line(source), ["front matter is not valid YAML; it was read line by line"]
+    if not isinstance(loaded, dict):
+        return {}, ["front matter is not a list of fields"]
+    return {str(key): value for key, value in loaded.items()}, []
+
+
+def _refuse_unsafe(source: str) -> None:
+    depth = aliases = 0
+    for event in yaml.parse(source, Loader=_LOADER):
+        aliases += isinstance(event, yaml.AliasEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or aliases > MAX_ALIASES:
+            raise UnsafeYaml("front matter is nested or aliased far beyond what a skill needs")
+        if str(getattr(event, "tag", None) or "").startswith(("tag:yaml.org,2002:python", "!!python", "!python")):
+            raise UnsafeYaml("front matter asks its reader to build Python objects")
+
+
+def _line_by_line(source: str) -> dict[str, Any]:
+    matches = (KEY_LINE.match(line) for line in source.split("\n"))
+    return {m.group(1): m.group(2).strip().strip("\"'") for m in matches if m}
+
+
+def _checked(fields: dict[str, Any], warnings: list[str], folder: str) -> FrontMatter:
+    metadata = fields.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name, description = _text(fields.get("name")), _text(fields.get("description"))
+    version = _text(metadata.get("version") or fields.get("version"))
+    return FrontMatter(
+        name=name[:MAX_NAME],
+        description=description[:MAX_DESCRIPTION],
+        version=version if SEMVER.fullmatch(version) else "",
+        category=_text(metadata.get("category") or fields.get("category"))[:60].lower() or "other",
+        tags=_words(metadata.get("tags") or fields.get("tags")),
+        allowed_tools=_words(fields.get("allowed-tools") or fields.get("tools"), limit=100),
+        errors=tuple(_errors(name, description)),
+        warnings=tuple(warnings + _warnings(fields, name, description, version, folder)),
+    )
+
+
+def _errors(name: str, description: str) -> list[str]:
+    errors = []
+    if not name:
+        errors.append("front matter has no name")
+    elif len(name) > MAX_NAME or not name.isprintable() or re.search(r"[/\\]|\.\.", name):
+        errors.append(f"the name is not usable: up to {MAX_NAME} printable characters, no slashes")
+    if not description:
+        errors.append("front matter has no description")
+    elif len(description) > MAX_DESCRIPTION:
+        errors.append(f"the description is longer than {MAX_DESCRIPTION} characters")
+    return errors
+
+
+def _warnings(fields: dict[str, Any], name: str, description: str, version: str, folder: str) -> list[str]:
+    checks = {
+        "the name is not lower-case words joined by hyphens": name and not SPEC_NAME_FORM.fullmatch(name),
+        f"the name is longer than {SPEC_NAME} characters": len(name) > SPEC_NAME,
+        "the name differs from the name of its folder": name and folder and name != folder,
+        f"the description is longer than {SPEC_DESCRIPTION} characters": len(description) > SPEC_DESCRIPTION,
+        "the version is not a semantic version": version and not SEMVER.fullmatch(version),
+    }
+    unknown = sorted(str(key)[:40] for key in fields if key not in KNOWN_KEYS)
+    found = [text for text, broken in checks.items() if broken]
+    return found + ([f"fields outside the specification: {', '.join(unknown[:10])}"] if unknown else [])
+
+
+def _text(value: Any) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+
+
+def _words(value: Any, limit: int = 20) -> tuple[str, ...]:
+    if isinstance(value, str):
+        # `Bash(git add:*), Read` : a comma or space inside brackets does not separate.
+        value = re.findall(r"[^\s,()]+(?:\([^)]*\))?", value)
+    if not isinstance(value, list | tuple):
+        return ()
+    return tuple(_text(item)[:80] for item in value if _text(item))[:limit]

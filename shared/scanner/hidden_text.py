@@ -1,0 +1,82 @@
+"""Characters that people do not see and agents do, and the plain text they stand for."""
+
+import re
+from itertools import islice
+
+TAG_CHARACTERS = re.compile("[\U000e0001-\U000e007f]+")
+BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+ZERO_WIDTH_RUN = re.compile("[\u200b-\u200d\u2060\ufeff\u180e\u2061-\u2064]{4,}")
+VARIATION_RUN = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
+# A flag emoji is spelled in tag characters after a black flag; that is what they are for.
+FLAG_EMOJI = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,8}\U000e007f")
+SPLIT_WORD = re.compile("(?<=[A-Za-z])[\u200b\u200c\u2060\ufeff\u180e\u00ad]+(?=[A-Za-z])")
+SPLIT_WORDS = 4
+MIXED_WORDS = 3
+SHORTEST_WORD = 4
+MIXED_WORD = re.compile(r"[A-Za-z]*[\u0370-\u04ff][A-Za-z\u0370-\u04ff]*")
+
+# Letters that are drawn like Latin ones. Only those that people confuse in running text.
+LOOK_ALIKES = dict(
+    zip(
+        "асеорхуіјѕԁһԛԝмткнвгАВСЕНІЈКМОРЅТХУΑΒΕΖΗΙΚΜΝΟΡΤΥΧαορυνι",
+        "aceopxyijsdhqwmtkhbrABCEHIJKMOPSTXYABEZHIKMNOPTYXaopuvi",
+        strict=True,
+    )
+)
+_INVISIBLE = [*range(0x200B, 0x2010), *range(0x2060, 0x2065), 0xFEFF, 0x180E, 0xAD, 0x34F]
+_INVISIBLE += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_PLAIN = {ord(alike): letter for alike, letter in LOOK_ALIKES.items()}
+_PLAIN |= dict.fromkeys(_INVISIBLE)
+_PLAIN |= {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x00A0: " ", 0x2028: " ", 0x2029: " ", 0x85: " "}
+_PLAIN |= {0x0B: " ", 0x0C: " ", 0x0D: " ", 0x00: " "}
+# Full-width forms read as ASCII to a model.
+_PLAIN |= {0xFF01 + offset: chr(0x21 + offset) for offset in range(94)}
+# Tag characters spell ASCII; what they spell is what the agent reads.
+_PLAIN |= {0xE0020 + offset: chr(0x20 + offset) for offset in range(95)}
+
+
+def plain(text: str) -> str:
+    """Text as an agent understands it. The number of lines never changes."""
+    return text if text.isascii() and "\r" not in text and "\0" not in text else text.translate(_PLAIN)
+
+
+def mixed_script_words(text: str) -> list[str]:
+    """Words in which one script imitates another, like a Cyrillic а in a Latin name."""
+    if text.isascii():
+        return []
+    return [word for word in MIXED_WORD.findall(text) if _imitates(word)]
+
+
+def _imitates(word: str) -> bool:
+    if len(word) < SHORTEST_WORD or not any(letter.isascii() for letter in word):
+        return False
+    return all(letter.isascii() or letter in LOOK_ALIKES for letter in word)
+
+
+def spelled_in_tags(text: str) -> str:
+    return "".join(chr(ord(c) - 0xE0000) for c in text if 0xE0020 <= ord(c) <= 0xE007E)
+
+
+def find_hidden(text: str) -> list[tuple[str, int, str]]:
+    """(rule, offset, what to show) for the first of each kind of hidden character in a text."""
+    found = []
+    cleaned = FLAG_EMOJI.sub(lambda m: " " * len(m.group()), text)
+    if (match := TAG_CHARACTERS.search(cleaned)) and len(match.group()) >= 3:
+        found.append(("UNICODE-TAGS", match.start(), f"hidden text: {spelled_in_tags(cleaned)[:200]}"))
+    if match := BIDI_CONTROLS.search(cleaned):
+        found.append(("UNICODE-BIDI", match.start(), f"U+{ord(match.group()):04X}, a character that reorders text"))
+    if match := ZERO_WIDTH_RUN.search(cleaned) or _split_word(cleaned):
+        found.append(
+            ("UNICODE-ZERO-WIDTH", match.start(), f"invisible characters, first {len(match.group())} in a row")
+        )
+    if match := VARIATION_RUN.search(cleaned):
+        found.append(("UNICODE-VARIATION", match.start(), f"{len(match.group())} variation selectors in a row"))
+    if len(words := mixed_script_words(cleaned)) >= MIXED_WORDS:
+        found.append(("UNICODE-MIXED-TEXT", cleaned.find(words[0]), " ".join(words[:8])))
+    return found
+
+
+def _split_word(text: str) -> re.Match[str] | None:
+    """Words cut up by invisible characters; one alone may be a slip of an editor."""
+    splits = list(islice(SPLIT_WORD.finditer(text), SPLIT_WORDS))
+    return splits[0] if len(splits) >= SPLIT_WORDS else None

@@ -1,0 +1,225 @@
+"""Rules against one text file: yara-x finds, context decides what a hit is worth."""
+
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import msgspec
+import yara_x
+
+from shared.scanner import decoding, hidden_text
+from shared.scanner.context import HIDDEN, Page, Place, page_for
+from shared.scanner.pack import Pack, Rule, load_excuses, load_matcher, load_pack, rule_id_of
+
+MAX_MATCHES = 2000
+EXCERPT = 160
+# A backslash (a tick, a caret) at the end of a line continues the command. Both bytes become spaces: offsets hold.
+CONTINUATION = re.compile(rb"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
+URL = re.compile(r"\b(?:https?|ftp)://([^\s\"'`<>|)\\]+)")
+
+
+class TooManyMatches(Exception):
+    """A pattern hit so often that its later hits were not read."""
+
+
+class OutOfTime(Exception):
+    """The time for this skill is used up."""
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule's pattern found in a file. Signals are hits too; only some hits become findings."""
+
+    rule: Rule
+    path: str
+    line: int
+    column: int
+    text: str
+    excerpt: str
+    place: Place
+
+    @property
+    def live(self) -> bool:
+        """Done rather than described: a warning, a bad example or, for a sentence, a quotation describes."""
+        if not self.rule.documentable:
+            return True
+        return not (self.place.documented or (self.place.quoted and self.rule.is_sentence))
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    ends: float
+
+    def seconds_left(self) -> float:
+        return self.ends - time.monotonic()
+
+    def check(self) -> None:
+        if self.seconds_left() <= 0:
+            raise OutOfTime
+
+
+class _Match(msgspec.Struct, frozen=True):
+    rule: str
+    start: int
+    end: int
+
+
+class TextFile(msgspec.Struct, frozen=True):
+    """`text` is what is matched: as an agent reads it. `original` is what is quoted and decoded."""
+
+    path: str
+    text: str
+    original: str
+
+
+def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
+    """All hits in a file: as written, with its tricks undone, and inside what it decodes to."""
+    pack = load_pack()
+    page = page_for(file.path, file.text)
+    hits = _hits_in(pack, file.path, page, file.text, deadline)
+    seen = {(hit.rule.id, hit.line) for hit in hits}
+    if (folded := decoding.fold(file.text)) is not None:
+        hits += [h for h in _hits_in(pack, file.path, page, folded, deadline) if (h.rule.id, h.line) not in seen]
+    for blob in decoding.decoded_blobs(file.original):
+        deadline.check()
+        hits += _hits_in_blob(pack, file.path, page, blob, deadline)
+    return hits
+
+
+def _hits_in(pack: Pack, path: str, page: Page, text: str, deadline: Deadline) -> list[Hit]:
+    data = text.encode("utf-8", "surrogatepass").lower()
+    lines = _Lines(data)
+    hits: dict[tuple[str, int], Hit] = {}
+    for match in _matches(data, deadline):
+        line, column = lines.locate(match.start)
+        place = page.at(line, column)
+        rule = pack.rules[match.rule]
+        found = data[match.start : match.end].decode("utf-8", "replace")
+        known = hits.get((rule.id, line))
+        if (known is not None and known.live) or not _counts(rule, place) or _is_trusted(pack, rule, data, match):
+            continue
+        excerpt = excerpt_of(page.lines[line - 1], column)
+        hits[rule.id, line] = Hit(
+            rule=rule, path=path, line=line, column=column, text=found, excerpt=excerpt, place=place
+        )
+    return list(hits.values())
+
+
+def _hits_in_blob(pack: Pack, path: str, page: Page, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
+    """What a blob decodes to was meant not to be read, so it stands in hidden text wherever the blob stands."""
+    text = hidden_text.plain(blob.text)
+    data = text.encode("utf-8", "surrogatepass").lower()
+    documented = page.at(blob.line, 1).documented
+    hits = []
+    for match in _matches(data, deadline):
+        rule = pack.rules[match.rule]
+        if _is_trusted(pack, rule, data, match):
+            continue
+        found = data[match.start : match.end].decode("utf-8", "replace")
+        excerpt = f"{blob.how} of: {excerpt_of(' '.join(text.split()), 1)}"
+        place = Place(HIDDEN, documented)
+        hits.append(Hit(rule=rule, path=path, line=blob.line, column=1, text=found, excerpt=excerpt, place=place))
+    return hits
+
+
+def _matches(data: bytes, deadline: Deadline) -> list[_Match]:
+    data = CONTINUATION.sub(b"  ", data)
+    matches = list(_yara_matches(load_matcher(), data, deadline))
+    excuses = _excuses(matches, data, deadline)
+    matches = [match for match in matches if not any(_overlap(match, excuse) for excuse in excuses.get(match.rule, ()))]
+    return sorted(matches, key=lambda m: (m.start, m.rule))
+
+
+def _excuses(matches: list[_Match], data: bytes, deadline: Deadline) -> dict[str, list[_Match]]:
+    """What the `unless` patterns find on the lines of the matches that have any, by rule."""
+    rules = load_pack().rules
+    spans = sorted({_whole_lines(data, match) for match in matches if rules[match.rule].unless})
+    found: dict[str, list[_Match]] = {}
+    if not spans:
+        return found
+    starts, position = [], 0
+    for start, end in spans:
+        starts.append(position)
+        position += end - start + 1
+    window = b"\n".join(data[start:end] for start, end in spans)
+    for excuse in _yara_matches(load_excuses(), window, deadline):
+        index = bisect_right(starts, excuse.start) - 1
+        shift = spans[index][0] - starts[index]
+        found.setdefault(excuse.rule, []).append(_Match(excuse.rule, excuse.start + shift, excuse.end + shift))
+    return found
+
+
+def _whole_lines(data: bytes, match: _Match) -> tuple[int, int]:
+    end = data.find(b"\n", match.end)
+    return data.rfind(b"\n", 0, match.start) + 1, len(data) if end == -1 else end
+
+
+def _yara_matches(rules: yara_x.Rules, data: bytes, deadline: Deadline) -> Iterator[_Match]:
+    for rule in _scan(rules, data, deadline).matching_rules:
+        rule_id = rule_id_of(rule.identifier)
+        for pattern in rule.patterns:
+            if len(pattern.matches) >= MAX_MATCHES:
+                raise TooManyMatches
+            yield from (_Match(rule_id, match.offset, match.offset + match.length) for match in pattern.matches)
+
+
+def _scan(rules: yara_x.Rules, data: bytes, deadline: Deadline) -> yara_x.ScanResults:
+    deadline.check()
+    # One scanner per call: a scanner is not safe to share between threads, and making one takes under a millisecond.
+    scanner = yara_x.Scanner(rules)
+    scanner.max_matches_per_pattern(MAX_MATCHES)
+    scanner.set_timeout(int(min(60.0, max(0.0, deadline.seconds_left()))) + 1)
+    try:
+        return scanner.scan(data)
+    except yara_x.TimeoutError as error:
+        raise OutOfTime from error
+
+
+def _overlap(match: _Match, excuse: _Match) -> bool:
+    return match.start < excuse.end and excuse.start < match.end
+
+
+def _counts(rule: Rule, place: Place) -> bool:
+    return place.kinds == HIDDEN or bool(place.kinds.intersection(rule.where))
+
+
+def _is_trusted(pack: Pack, rule: Rule, data: bytes, match: _Match) -> bool:
+    """Every address in the command is on the list that the rule names; one that is not spoils it."""
+    if not rule.trusted:
+        return False
+    start, end = _whole_lines(data, match)
+    command = data[start : min(end, start + 4000)].decode("utf-8", "replace")
+    addresses = URL.findall(command)
+    return bool(addresses) and all(is_listed(address, pack.trusted[rule.trusted]) for address in addresses)
+
+
+def is_listed(address: str, hosts: tuple[str, ...]) -> bool:
+    """`example.org` lists the host and what is under it; `example.org/team/` only that path."""
+    host, _, path = address.partition("/")
+    if "@" in host:
+        return False
+    host = host.partition(":")[0].removeprefix("www.")
+    return any(_lists(entry, host, path) for entry in hosts)
+
+
+def _lists(entry: str, host: str, path: str) -> bool:
+    name, slash, prefix = entry.partition("/")
+    if slash:
+        return host == name and path.startswith(prefix)
+    return host == name or host.endswith("." + name)
+
+
+def excerpt_of(line: str, column: int) -> str:
+    start = max(0, min(column - 1, len(line)) - 40) if len(line) > EXCERPT else 0
+    shown = " ".join(line[start : start + EXCERPT].split())
+    return ("… " if start else "") + shown + (" …" if start + EXCERPT < len(line) else "")
+
+
+class _Lines:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._starts = [0, *(m.end() for m in re.finditer(rb"\n", data))]
+
+    def locate(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self._starts, offset)
+        start = self._starts[line - 1]
+        return line, len(self._data[start:offset].decode("utf-8", "replace")) + 1

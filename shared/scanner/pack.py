@@ -1,0 +1,196 @@
+"""The rule pack: YAML for people, one compiled file for the scanner.
+
+The compiled file is made by `python -m shared.scanner.build`. It carries the digest of its sources: a pack that is
+missing or out of date is compiled again in memory, so a read-only disk never stops a scan.
+"""
+
+import hashlib
+import io
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+import yara_x
+
+from shared.scanner.report import Action, Severity
+
+RULES_DIR = Path(__file__).parent / "rules"
+COMPILED_PACK = Path(__file__).parent / "rules.pack"
+# What a change of these means is a new verdict for old content; the rest is only presentation.
+PRESENTATION = {"__init__.py", "__main__.py", "build.py", "terminal.py", "sarif.py"}
+RELEASE = "2026.11"
+
+
+class RuleError(ValueError):
+    """A rule file is not usable; the message names the file and the rule."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule. `patterns` are found by yara-x in lower-cased text; a rule without any is found by a Python layer."""
+
+    id: str
+    title: str
+    category: str
+    severity: Severity
+    action: Action
+    why: str
+    fix: str
+    patterns: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()  # a match that overlaps one of these is not one
+    where: tuple[str, ...] = ("command", "code", "config", "prose", "hidden")
+    certain: bool = False
+    documentable: bool = True  # described in a warning or a bad example, it is a note
+    trusted: str = ""  # the list in trusted.yaml whose hosts excuse a match
+    all_of: tuple[str, ...] = ()  # a composite: these signals must meet ...
+    within: str = ""  # ... in "line", "near" (some lines), "file" or "skill"
+
+    @property
+    def is_sentence(self) -> bool:
+        """Looks for words said to an agent rather than for commands."""
+        return self.category == "prompt injection" or not {"command", "code"} & {*self.where}
+
+
+class Pack(msgspec.Struct, frozen=True, kw_only=True):
+    digest: str
+    rules: dict[str, Rule]
+    trusted: dict[str, tuple[str, ...]]
+    packages: dict[str, tuple[str, ...]]
+    compiled: bytes
+    excuses: bytes  # the `unless` patterns, run only over what matched
+
+
+def read_rules(folder: Path = RULES_DIR) -> dict[str, Rule]:
+    """Rules without their examples, by id, in the order they are written."""
+    rules: dict[str, Rule] = {}
+    for path, entry in rule_entries(folder):
+        rule = _rule(path, {key: value for key, value in entry.items() if key != "examples"})
+        if rule.id in rules:
+            raise RuleError(f"{path.name}: rule {rule.id} is defined twice")
+        rules[rule.id] = rule
+    return rules
+
+
+def rule_entries(folder: Path = RULES_DIR) -> list[tuple[Path, dict[str, Any]]]:
+    entries = []
+    for path in sorted(folder.glob("*.yaml")):
+        document = _load_yaml(path)
+        entries += [(path, {"category": document["category"], **entry}) for entry in document.get("rules", ())]
+    return entries
+
+
+def read_trusted(folder: Path = RULES_DIR) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(hosts) for name, hosts in _load_yaml(folder / "trusted.yaml")["hosts"].items()}
+
+
+def read_packages(folder: Path = RULES_DIR) -> dict[str, tuple[str, ...]]:
+    lists = _load_yaml(folder / "packages.yaml")
+    lists = {**lists["popular"], "also_real": lists["also_real"], "known_imitations": lists["known_imitations"]}
+    return {name: tuple(words.split()) for name, words in lists.items()}
+
+
+def compile_pack(folder: Path = RULES_DIR) -> Pack:
+    rules = read_rules(folder)
+    words = _load_yaml(folder / "vocabulary.yaml")["words"]
+    return Pack(
+        digest=sources_digest(),
+        rules=rules,
+        trusted=read_trusted(folder),
+        packages=read_packages(folder),
+        compiled=_compile({rule.id: rule.patterns for rule in rules.values()}, words),
+        excuses=_compile({rule.id: rule.unless for rule in rules.values()}, words),
+    )
+
+
+@cache
+def sources_digest() -> str:
+    """Over the rules and the code that reads them: either one changes verdicts."""
+    here = Path(__file__).parent
+    sources = [p for p in here.glob("*.py") if p.name not in PRESENTATION] + list(RULES_DIR.glob("*.yaml"))
+    digest = hashlib.sha256()
+    for path in sorted(sources, key=lambda p: p.name):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def rule_set_version() -> str:
+    return f"{RELEASE}+{sources_digest()[:10]}"
+
+
+@cache
+def load_pack() -> Pack:
+    return find_compiled_pack() or compile_pack()
+
+
+def find_compiled_pack(path: Path = COMPILED_PACK) -> Pack | None:
+    try:
+        pack = msgspec.msgpack.decode(path.read_bytes(), type=Pack)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return pack if pack.digest == sources_digest() else None
+
+
+@cache
+def load_matcher() -> yara_x.Rules:
+    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().compiled))
+
+
+@cache
+def load_excuses() -> yara_x.Rules:
+    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().excuses))
+
+
+def write_pack(path: Path = COMPILED_PACK) -> Pack:
+    pack = compile_pack()
+    path.write_bytes(msgspec.msgpack.encode(pack))
+    return pack
+
+
+def rule_id_of(identifier: str) -> str:
+    return identifier.replace("_", "-")
+
+
+def _compile(patterns: dict[str, tuple[str, ...]], words: dict[str, str]) -> bytes:
+    compiler = yara_x.Compiler()
+    for rule_id in filter(patterns.get, patterns):
+        try:
+            compiler.add_source(_yara_rule(rule_id, [expand(p, words) for p in patterns[rule_id]]))
+        except yara_x.CompileError as error:
+            raise RuleError(f"rule {rule_id}: {error}") from error
+    compiled = io.BytesIO()
+    compiler.build().serialize_into(compiled)
+    return compiled.getvalue()
+
+
+def _yara_rule(rule_id: str, patterns: list[str]) -> str:
+    strings = "\n".join(f"    $p{index} = /{_escape_slashes(p)}/" for index, p in enumerate(patterns))
+    return f"rule {rule_id.replace('-', '_')} {{\n  strings:\n{strings}\n  condition:\n    any of them\n}}"
+
+
+def expand(pattern: str, words: dict[str, str]) -> str:
+    """Replace <word> by its entry in vocabulary.yaml; entries may use each other."""
+    for _ in range(5):
+        expanded = re.sub(
+            r"<([a-z_]+)>", lambda m: f"({words[m.group(1)]})" if m.group(1) in words else m.group(0), pattern
+        )
+        if expanded == pattern:
+            break
+        pattern = expanded
+    return pattern
+
+
+def _escape_slashes(pattern: str) -> str:
+    return re.sub(r"\\.|/", lambda m: r"\/" if m.group() == "/" else m.group(), pattern)
+
+
+def _rule(path: Path, entry: dict[str, Any]) -> Rule:
+    try:
+        return msgspec.convert(entry, Rule)
+    except msgspec.ValidationError as error:
+        raise RuleError(f"{path.name}: rule {entry.get('id', '?')}: {error}") from error
+
+
+def _load_yaml(path: Path) -> dict[str, Any]:
+    return dict(yaml.load(path.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506

@@ -1,0 +1,69 @@
+"""SARIF 2.1.0, for code-scanning tools."""
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from shared.scanner.pack import rule_set_version
+from shared.scanner.report import SCANNER_VERSION, Action, Finding, ScanReport
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {Action.BLOCK: "error", Action.REVIEW: "warning", Action.NOTE: "note", Action.NONE: "none"}
+
+
+def sarif_log(reports: Iterable[tuple[str, ScanReport]]) -> dict[str, Any]:
+    """One run over all skills; each report comes with the folder its paths are in, empty for none."""
+    reports = list(reports)
+    found = [(folder, finding) for folder, report in reports for finding in report.findings]
+    rules = {finding.rule: finding for _, finding in found}
+    order = {rule: index for index, rule in enumerate(rules)}
+    driver = {
+        "name": "vskill-scanner",
+        "version": SCANNER_VERSION,
+        "semanticVersion": SCANNER_VERSION,
+        "rules": [_rule(finding) for finding in rules.values()],
+        "properties": {"ruleSetVersion": rule_set_version()},
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [_invocation([report for _, report in reports])],
+        "results": [_result(folder, finding, order[finding.rule]) for folder, finding in found],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.rule,
+        "shortDescription": {"text": finding.title},
+        "fullDescription": {"text": finding.why},
+        "help": {"text": finding.fix},
+        "properties": {"category": finding.category, "severity": str(finding.severity)},
+    }
+
+
+def _result(folder: str, finding: Finding, index: int) -> dict[str, Any]:
+    path = f"{folder}/{finding.path}" if folder else finding.path
+    location = {
+        "artifactLocation": {"uri": quote(path.lstrip("/"), errors="replace")},
+        "region": {
+            "startLine": max(1, finding.line),
+            "startColumn": max(1, finding.column),
+            "snippet": {"text": finding.excerpt},
+        },
+    }
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": LEVELS[finding.action],
+        "message": {"text": f"{finding.title}. {finding.why} {finding.fix}"},
+        "locations": [{"physicalLocation": location}],
+        "properties": {"action": str(finding.action), "certain": finding.certain, "context": finding.context},
+    }
+
+
+def _invocation(reports: list[ScanReport]) -> dict[str, Any]:
+    reasons = [reason for report in reports for reason in report.incomplete]
+    notices = [{"level": "warning", "message": {"text": f"not read completely: {reason}"}} for reason in reasons]
+    return {"executionSuccessful": not reasons, "toolExecutionNotifications": notices}

@@ -1,0 +1,203 @@
+"""The one call: files in, report out. Pure: no disk, no network, no clock but the one that bounds it."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from shared.scanner import hidden_text
+from shared.scanner.capabilities import find_capabilities
+from shared.scanner.composites import find_composites
+from shared.scanner.front_matter import read_front_matter
+from shared.scanner.inventory import Inventory, Item, take_inventory
+from shared.scanner.leaked_secrets import find_leaks
+from shared.scanner.matching import Deadline, Hit, OutOfTime, TextFile, TooManyMatches, excerpt_of, find_hits
+from shared.scanner.near_duplicates import sign
+from shared.scanner.pack import Rule, load_pack, rule_set_version
+from shared.scanner.package_names import find_imitations
+from shared.scanner.report import (
+    SCANNER_VERSION,
+    Action,
+    Finding,
+    FrontMatter,
+    Receipt,
+    ScanReport,
+    decide,
+    most_serious_first,
+)
+
+TIME_BOUND = 20.0
+MAX_FINDINGS = 200
+MAX_PER_RULE_AND_FILE = 5
+SECRET_CANDIDATE = "SIG-KEY-PREFIX"  # noqa: S105 - the name of a signal
+SECRET_RULE = "SECRET-LEAKED"  # noqa: S105 - the name of a rule
+
+
+def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
+    """Judge a skill by its files, a mapping of path to raw bytes.
+
+    `source_findings` are what only the source could see (a symlink in the archive); make them with `finding_for`.
+    """
+    inventory = take_inventory(files)
+    texts = [_text_file(item) for item in inventory.items if item.text is not None]
+    hits, incomplete = _find_all_hits(texts, Deadline(time.monotonic() + TIME_BOUND))
+    front_matter = _front_matter(texts)
+    findings = [
+        *source_findings,
+        *_from_inventory(inventory),
+        *_from_hits(hits),
+        *_from_composites(hits),
+        *_from_package_names(hits),
+        *_from_unicode(texts, front_matter),
+        *_from_secrets(hits, texts),
+        *_from_front_matter(front_matter, texts),
+    ]
+    return _report(inventory, _bounded(findings), (*inventory.incomplete, *incomplete), front_matter, hits, texts)
+
+
+def finding_for(
+    rule_id: str, path: str, excerpt: str = "", line: int = 1, column: int = 1, context: str = "file"
+) -> Finding:
+    """A finding of a rule in the pack, for what is seen outside the pattern matcher."""
+    return _finding(load_pack().rules[rule_id], path, line, column, excerpt, context)
+
+
+def _report(
+    inventory: Inventory,
+    findings: tuple[Finding, ...],
+    incomplete: tuple[str, ...],
+    front_matter: FrontMatter,
+    hits: list[Hit],
+    texts: list[TextFile],
+) -> ScanReport:
+    decision = decide(findings, incomplete)
+    return ScanReport(
+        verdict=decision.verdict,
+        action=decision.action,
+        certain=decision.certain,
+        score=decision.score,
+        incomplete=incomplete,
+        findings=findings,
+        capabilities=find_capabilities(front_matter, hits),
+        front_matter=front_matter,
+        signature=sign("\n".join(file.text for file in texts)),
+        receipt=Receipt(
+            scanner_version=SCANNER_VERSION,
+            rule_set_version=rule_set_version(),
+            content_hash=inventory.content_hash,
+            files=tuple(item.record for item in inventory.items),
+        ),
+    )
+
+
+def _find_all_hits(texts: list[TextFile], deadline: Deadline) -> tuple[list[Hit], list[str]]:
+    hits: list[Hit] = []
+    incomplete = []
+    for file in texts:
+        try:
+            hits += find_hits(file, deadline)
+        except TooManyMatches:
+            incomplete.append(f"{file.path}: more matches than can be judged")
+        except OutOfTime:
+            incomplete.append(f"{file.path}: not finished within {TIME_BOUND:.0f} s")
+            break
+    return hits, incomplete
+
+
+def _from_inventory(inventory: Inventory) -> list[Finding]:
+    return [finding_for(item.breaks, item.record.path, item.detail) for item in inventory.items if item.breaks]
+
+
+def _from_hits(hits: list[Hit]) -> list[Finding]:
+    """A rule that hit where it is only described is kept as a note: seen, and not held against the skill."""
+    return [
+        _finding(hit.rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label, described=not hit.live)
+        for hit in hits
+        if hit.rule.action is not Action.NONE and not hit.rule.all_of
+    ]
+
+
+def _from_composites(hits: list[Hit]) -> list[Finding]:
+    rules = [rule for rule in load_pack().rules.values() if rule.all_of]
+    return [
+        _finding(rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label)
+        for rule, hit in find_composites(rules, hits)
+    ]
+
+
+def _from_package_names(hits: list[Hit]) -> list[Finding]:
+    return [
+        finding_for("SC-TYPOSQUAT", hit.path, shown, hit.line, hit.column, hit.place.label)
+        for hit, shown in find_imitations(hits)
+    ]
+
+
+def _from_unicode(texts: list[TextFile], front_matter: FrontMatter) -> list[Finding]:
+    findings = []
+    for file in texts:
+        if not file.original.isascii():
+            findings += [_at(file, rule, start, shown) for rule, start, shown in hidden_text.find_hidden(file.original)]
+    if hidden_text.mixed_script_words(front_matter.name):
+        findings.append(finding_for("UNICODE-MIXED-NAME", "SKILL.md", front_matter.name[:80]))
+    return findings
+
+
+def _at(file: TextFile, rule: str, start: int, shown: str) -> Finding:
+    line_start = file.original.rfind("\n", 0, start) + 1
+    line = file.original.count("\n", 0, start) + 1
+    return finding_for(rule, file.path, excerpt_of(shown, 1), line, start - line_start + 1, "hidden")
+
+
+def _from_secrets(hits: list[Hit], texts: list[TextFile]) -> list[Finding]:
+    findings = []
+    for file in texts:
+        candidates = [hit for hit in hits if hit.rule.id == SECRET_CANDIDATE and hit.path == file.path]
+        leaks = find_leaks(candidates, file.text.split("\n")) if candidates else []
+        findings += [finding_for(SECRET_RULE, file.path, f"{k.kind}: {k.excerpt}", k.line, 1, "secret") for k in leaks]
+    return findings
+
+
+def _from_front_matter(front_matter: FrontMatter, texts: list[TextFile]) -> list[Finding]:
+    unsafe = [error for error in front_matter.errors if "nested or aliased" in error or "Python objects" in error]
+    return [finding_for("FRONT-MATTER-UNSAFE", "SKILL.md", error) for error in unsafe]
+
+
+def _front_matter(texts: list[TextFile]) -> FrontMatter:
+    page = next((file for file in texts if PurePosixPath(file.path).name.lower() == "skill.md"), None)
+    return read_front_matter(page.original if page else None, PurePosixPath(page.path).parent.name if page else "")
+
+
+def _text_file(item: Item) -> TextFile:
+    original = item.text or ""
+    return TextFile(item.record.path, hidden_text.plain(original), original)
+
+
+def _finding(
+    rule: Rule, path: str, line: int, column: int, excerpt: str, context: str, *, described: bool = False
+) -> Finding:
+    return Finding(
+        rule=rule.id,
+        title=rule.title,
+        category=rule.category,
+        severity=rule.severity,
+        action=Action.NOTE if described else rule.action,
+        certain=rule.certain and not described,
+        path=path,
+        line=line,
+        column=column,
+        excerpt=excerpt,
+        context=context,
+        why=rule.why,
+        fix=rule.fix,
+    )
+
+
+def _bounded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The most serious first, few of the same rule in one file; a page of copies helps nobody."""
+    kept: list[Finding] = []
+    counts: dict[tuple[str, str], int] = {}
+    for finding in sorted(set(findings), key=most_serious_first):
+        key = (finding.rule, finding.path)
+        counts[key] = counts.get(key, 0) + 1
+        if counts[key] <= MAX_PER_RULE_AND_FILE:
+            kept.append(finding)
+    return tuple(kept[:MAX_FINDINGS])

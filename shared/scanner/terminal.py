@@ -1,0 +1,79 @@
+"""A scan report for people: where, what, why, and what to do about it."""
+
+import textwrap
+
+from shared.scanner.report import Action, Finding, ScanReport, Verdict
+
+COLOURS = {
+    "PASS": "32",
+    "CONCERNS": "33",
+    "FAIL": "31",
+    "block": "31",
+    "review": "33",
+    "note": "2",
+    "dim": "2",
+    "bold": "1",
+}
+WIDTH = 100
+MAX_NOTES = 3
+
+
+class Terminal:
+    def __init__(self, colour: bool) -> None:
+        self.colour = colour
+
+    def report(self, path: str, report: ScanReport, seconds: float) -> str:
+        lines = [self._headline(path, report, seconds), *self._front_matter(report), *self._incomplete(report)]
+        shown = [f for f in report.findings if f.action is not Action.NOTE]
+        notes = [f for f in report.findings if f.action is Action.NOTE]
+        for finding in shown:
+            lines += self._finding(finding)
+        lines += [self._paint("dim", f"  note    {_place(f)}  {f.title} ({f.context})") for f in notes[:MAX_NOTES]]
+        if len(notes) > MAX_NOTES:
+            lines.append(self._paint("dim", f"  note    and {len(notes) - MAX_NOTES} more that are only described"))
+        return "\n".join(lines)
+
+    def summary(self, verdicts: list[Verdict], seconds: float) -> str:
+        counts = [f"{verdicts.count(v)} {v}" for v in Verdict if verdicts.count(v)]
+        skills = "1 skill" if len(verdicts) == 1 else f"{len(verdicts)} skills"
+        return self._paint("bold", f"{skills} scanned in {seconds:.1f} s: {', '.join(counts)}")
+
+    def _headline(self, path: str, report: ScanReport, seconds: float) -> str:
+        certain = ", certain" if report.certain else ""
+        abilities = ", ".join(dict.fromkeys(c.name for c in report.capabilities)) or "none"
+        verdict = self._paint(report.verdict, f"{report.verdict}{certain}")
+        facts = f"score {report.score} · can use: {abilities} · {seconds * 1000:.0f} ms"
+        return f"{verdict}  {self._paint('bold', path)}  {self._paint('dim', facts)}"
+
+    def _front_matter(self, report: ScanReport) -> list[str]:
+        refused = [self._paint("FAIL", f"  refused {error}") for error in report.front_matter.errors]
+        return refused + [self._paint("dim", f"  hint    {warning}") for warning in report.front_matter.warnings]
+
+    def _incomplete(self, report: ScanReport) -> list[str]:
+        return [self._paint("CONCERNS", f"  unread  {reason}") for reason in report.incomplete]
+
+    def _finding(self, finding: Finding) -> list[str]:
+        label = self._paint(finding.action, f"{finding.action:<7}")
+        rule = self._paint("dim", f"{finding.rule}, {finding.severity}")
+        return [
+            f"  {label} {self._paint('bold', finding.title)}  {rule}",
+            f"          {_place(finding)}  {_printable(finding.excerpt)}",
+            *_wrapped("why ", finding.why),
+            *_wrapped("fix ", finding.fix),
+        ]
+
+    def _paint(self, name: str, text: str) -> str:
+        return f"\x1b[{COLOURS[name]}m{text}\x1b[0m" if self.colour else text
+
+
+def _place(finding: Finding) -> str:
+    return f"{_printable(finding.path)}:{finding.line}:{finding.column}"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=f"          {label} ", subsequent_indent=" " * 15)
+
+
+def _printable(text: str) -> str:
+    """A skill must not be able to write control sequences to the reader's terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
