@@ -8,7 +8,8 @@ import base64
 import binascii
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import msgspec
 
@@ -21,6 +22,8 @@ _QUOTED_LETTER = re.compile(r"(?<=[a-z])(['\"])([a-z])\1(?=[a-z])", re.IGNORECAS
 _BACKSLASHED = re.compile(r"(?<=[a-z])\\(?=[ac-mo-qsu-wyz])(?=[a-z]{1,6}[\s\\'\"-])")
 _FIELD_SEPARATOR = re.compile(r"\$\{?IFS(?:%\?\?)?\}?(?:\$\d)?")
 _GLUED_STRINGS = re.compile(r"(['\"])\s*(?:\+|\.(?=\s*['\"]))\s*(['\"])")
+_PATH_PIECES = re.compile(r"['\"]\s*/\s*['\"]")
+_JOINED_PATH = re.compile(r"\bjoin\(([^()\n]{1,200}(?:\([^()\n]{0,60}\))?[^()\n]{0,120})\)")
 _HEX_ESCAPE = re.compile(r"\\x([2-7][0-9a-fA-F])|\\u00([2-7][0-9a-fA-F])|\\0?([1-3]?[0-7]{2})(?![0-9])")
 _CHARACTER_CALLS = re.compile(r"(?:chr\(\s*\d{2,3}\s*\)\s*[+.]\s*){3,}chr\(\s*\d{2,3}\s*\)")
 _CHARACTER_LIST = re.compile(
@@ -30,10 +33,6 @@ _POWERSHELL_TICK = re.compile(r"(?<=[A-Za-z])`(?=[A-Za-z])")
 _BASE64_BLOB = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
 _HEX_BLOB = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){20,}(?![0-9a-fA-F])")
 _BASE85_BLOB = re.compile(r"['\"]([!-~]{40,})['\"]")
-_HAS_TRICK = re.compile(
-    r"''|\"\"|\\x|\\u00|\$\{?IFS|['\"]\s*\+\s*['\"]|chr\(|fromCharCode|\[char|bytes\(\[|bytearray\(\[|[a-z]\\[a-z]|[A-Za-z]`[A-Za-z]|[a-z]['\"][a-z]['\"][a-z]|\\[01]?[0-7]{2}",
-    re.I,
-)
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -44,18 +43,29 @@ class Decoded(msgspec.Struct, frozen=True):
 
 def fold(text: str) -> str | None:
     """The text with its pieces joined and escapes resolved, or None when nothing was hidden. Lines stay in place."""
-    if not _HAS_TRICK.search(text):
-        return None
-    folded = _EMPTY_QUOTES.sub("", text)
-    folded = _QUOTED_LETTER.sub(r"\2", folded)
-    folded = _FIELD_SEPARATOR.sub(" ", folded)
-    folded = _HEX_ESCAPE.sub(_escaped_character, folded)
-    folded = _CHARACTER_CALLS.sub(_called_characters, folded)
-    folded = _CHARACTER_LIST.sub(_listed_characters, folded)
-    folded = _BACKSLASHED.sub("", folded)
-    folded = _POWERSHELL_TICK.sub("", folded)
-    folded = _GLUED_STRINGS.sub(_keep_newlines, folded)
+    folded = text
+    for needles, pattern, replacement in _steps():
+        if any(needle in folded for needle in needles):
+            folded = pattern.sub(replacement, folded)
     return folded if folded != text else None
+
+
+@cache
+def _steps() -> tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
+    """What to undo, in order: the characters without which a step cannot apply, its pattern, what it puts there."""
+    return (
+        (("''", '""', "``"), _EMPTY_QUOTES, ""),
+        (("'", '"'), _QUOTED_LETTER, r"\2"),
+        (("IFS",), _FIELD_SEPARATOR, " "),
+        (("\\",), _HEX_ESCAPE, _escaped_character),
+        (("chr(",), _CHARACTER_CALLS, _called_characters),
+        (("CharCode(", "[char", "bytes([", "bytearray(["), _CHARACTER_LIST, _listed_characters),
+        (("\\",), _BACKSLASHED, ""),
+        (("`",), _POWERSHELL_TICK, ""),
+        (("+", "."), _GLUED_STRINGS, _keep_newlines),
+        (("join(",), _JOINED_PATH, _joined_path),
+        (("/",), _PATH_PIECES, "/"),
+    )
 
 
 def decoded_blobs(text: str) -> list[Decoded]:
@@ -135,6 +145,10 @@ def _listed_characters(match: re.Match[str]) -> str:
 def _spell(codes: list[str]) -> str:
     values = [int(code) for code in codes]
     return "".join(chr(value) for value in values if 32 <= value < 127)
+
+
+def _joined_path(match: re.Match[str]) -> str:
+    return re.sub(r"['\"]\)?\s*,\s*['\"]", "/", match.group())
 
 
 def _keep_newlines(match: re.Match[str]) -> str:

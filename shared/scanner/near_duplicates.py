@@ -12,7 +12,7 @@ SLOTS = 64
 BANDS = 16
 SHINGLE = 3
 ALIKE = 0.7
-MAX_TEXT = 1_000_000
+MAX_TEXT = 400_000  # the first part tells copies apart; hashing all of a large skill would take longer than scanning it
 WORD = re.compile(r"[^\W_]+")
 
 Signature = tuple[int, ...]
