@@ -28,6 +28,7 @@ LISTS = {
     "sub:": "submissions:index",
     "skill:": "skills:published-index",
     "dead-letter:": "dead-letters:index",
+    "block:": "blocklist:index",
 }
 
 

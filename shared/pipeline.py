@@ -4,16 +4,15 @@ where it stands and why, and the message is only given up when the record no lon
 import asyncio
 import random
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from shared.db import get_kv, get_queue, now
-from shared.errors import LostLease, NeedsPerson, NotFound, PlatformError, Refused
-from shared.front_matter import read_front_matter
+from shared.errors import Blocked, Deferred, Duplicate, LostLease, NeedsPerson, NotFound, PlatformError, Refused
 from shared.pause import PAUSE_KEY, Pause, pause_of
-from shared.skill_source import fetch_files
-from shared.skill_store import publish
+from shared.receipt_store import find_receipt
+from shared.skill_store import find_skill
 from shared.submission_store import (
     claim_submission,
     commit,
@@ -25,7 +24,8 @@ from shared.submission_store import (
 )
 from shared.submissions import ACTIVE_STATES, State, Submission, move
 from shared.telemetry import logger
-from shared.timing import LEASE_MARGIN, LONGEST_DELAY, MAX_ATTEMPTS, RETRY_BASE
+from shared.timing import DEFER_LIMIT, LEASE_MARGIN, LONGEST_DELAY, MAX_ATTEMPTS, RETRY_BASE
+from shared.verification import Held, finish_approved, verify
 
 
 class Settled(NamedTuple):
@@ -56,29 +56,15 @@ async def process_submission(submission_id: str, worker: str, time_left: timedel
     return await _work(held, time_left)
 
 
-class Held:
-    """A submission this worker holds the lease of. Each move is refused once the lease is lost."""
-
-    def __init__(self, submission: Submission) -> None:
-        self.submission = submission
-
-    async def move(self, to: State, reason: str | None = None, **set_: Any) -> None:
-        self.submission = await move_submission(self.submission, to, "worker", reason, **set_)
-
-
 async def give_up(submission: Submission) -> Submission:
-    """Every attempt is used up: a person decides, with the last error before them."""
+    """Every attempt is used up. What was decided already is finished; else a person decides, with the last error."""
+    if submission.state is State.AUTO_APPROVED and (receipt := await find_receipt(submission)):
+        held = Held(submission)
+        await finish_approved(held, receipt, await find_skill(submission.skill_name))
+        return held.submission
     detail = f": {submission.error}" if submission.error else ""
-    return await commit(
-        lambda at: move(
-            submission,
-            State.ON_HOLD,
-            "recovery",
-            at,
-            f"stuck: gave up after {MAX_ATTEMPTS} attempts{detail}",
-            parked_by="faults",
-        )
-    )
+    reason = f"stuck: gave up after {MAX_ATTEMPTS} attempts{detail}"
+    return await commit(lambda at: move(submission, State.ON_HOLD, "recovery", at, reason, parked_by="faults"))
 
 
 async def park_undelivered(submission_id: str, reason: str) -> None:
@@ -126,6 +112,8 @@ async def _work(held: Held, time_left: timedelta) -> Settled:
     except LostLease:
         logger.info("lease lost, left to its new holder", extra={"submission": held.submission.id})
         return DONE
+    except Deferred as deferred:
+        return await _defer(held, deferred)
     except Exception as fault:  # noqa: BLE001 - whatever went wrong, the record must not stay leased without a worker
         return await _retry_or_hold(held, fault)
     logger.info("submission settled", extra={"submission": held.submission.id, "state": held.submission.state})
@@ -134,18 +122,36 @@ async def _work(held: Held, time_left: timedelta) -> Settled:
 
 async def _decide(held: Held) -> None:
     try:
-        await _verify(held)
+        await verify(held)
     except Refused as refusal:
         await held.move(State.REJECTED, str(refusal))
+    except Duplicate as duplicate:
+        await held.move(State.DEQUEUED, str(duplicate))
+    except Blocked as block:
+        await held.move(State.BLOCKED, str(block), parked_by=block.parked_by)
     except NeedsPerson as hold:
         await held.move(State.ON_HOLD, str(hold), parked_by=hold.parked_by)
 
 
-async def _verify(held: Held) -> None:
-    files = await fetch_files(held.submission)
-    front_matter = read_front_matter(files["SKILL.md"])
-    await held.move(State.AUTO_APPROVED)
-    held.submission = await publish(held.submission, front_matter)
+async def _defer(held: Held, deferred: Deferred) -> Settled:
+    """Gives the attempt back: what is down elsewhere is not this submission's fault."""
+    submission = held.submission
+    at = now()
+    waits = max(timedelta(seconds=1), min(LONGEST_DELAY, deferred.until - at))
+    total = submission.deferred_for + waits
+    if total > DEFER_LIMIT:
+        reason = f"{deferred.what} has been unavailable for a day: {deferred}"
+        await held.move(State.ON_HOLD, reason, parked_by="faults")
+        return DONE
+    await held.move(
+        State.RECEIVED,
+        f"deferred: {deferred}",
+        attempts=submission.attempts - 1,
+        not_before=at + waits,
+        deferred_for=total,
+    )
+    await get_queue().send(submission.id, waits)
+    return DONE
 
 
 async def _retry_or_hold(held: Held, fault: Exception) -> Settled:

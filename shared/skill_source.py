@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from shared.archive import Oddity
 from shared.content import Files
-from shared.db import get_content
-from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge
+from shared.db import get_content, get_github
+from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
+from shared.github import GitHubRepo, Pinned
 from shared.submissions import Submission
 
 UPLOADS = "uploads/anonymous"
@@ -151,11 +153,82 @@ def _encode(path: str, content: str) -> bytes:
         raise InvalidRequest(f"{path[:80]!r} is not valid text (UTF-8).", code="invalid_bundle") from None
 
 
-async def fetch_files(submission: Submission) -> Files:
-    """The files to judge."""
-    if submission.content_hash is None:
-        raise NeedsPerson("no GitHub source configured", parked_by="source")
-    files = await get_content().get_files(submission.content_hash)
-    if "SKILL.md" not in files:
-        raise Refused("There is no SKILL.md. A skill is a folder with a SKILL.md at its top.")
-    return files
+class Fetched(NamedTuple):
+    """The files to judge, and where they really are: an address may name a branch, a skill or nothing at all."""
+
+    files: Files
+    path: str
+    skill_name: str
+    oddities: tuple[Oddity, ...] = ()
+    repo: GitHubRepo | None = None
+    pinned: Pinned | None = None
+
+
+async def fetch_skill(submission: Submission) -> Fetched:
+    if submission.source == UPLOADS:
+        assert submission.content_hash  # an upload is stored before it is recorded
+        files = await get_content().get_files(submission.content_hash)
+        return Fetched(files, submission.skill_path, submission.skill_name)
+    repo = await get_github().get_repo(*_owner_and_name(submission))
+    if submission.repo_id not in (None, repo.id):
+        raise NeedsPerson(
+            "The repository changed hands: its name now belongs to another one. A person has to look at it.",
+            parked_by="hands",
+        )
+    tree = submission.ref or submission.skill_path.removeprefix("/tree/")
+    is_tree = submission.ref is not None or submission.skill_path.startswith("/tree/")
+    pinned = await get_github().resolve_ref(repo, tree if is_tree else None)
+    path = await _folder(submission, repo, pinned)
+    folder = await get_github().fetch_skill(repo, pinned.commit, path)
+    name = github_name(repo, path, pinned.ref)
+    return Fetched(folder.files, identity_path(path, pinned.ref), name, folder.oddities, repo, pinned)
+
+
+def identity_path(path: str, ref: str | None) -> str:
+    """Only the default branch makes versions of the plain identity; any other reference is another one."""
+    return f"{path}@{ref}" if ref else path
+
+
+def github_name(repo: GitHubRepo, path: str, ref: str | None) -> str:
+    slug = parse_slug((repo.name if path == "." else path.rpartition("/")[2]).lower())
+    return f"{repo.owner}/{repo.name}/{slug}" + (f"@{ref.replace('/', '~')}" if ref else "")
+
+
+async def find_folder(repo: GitHubRepo, pinned: Pinned, skill_name: str | None) -> str:
+    """The folder of the skill of that name; without a name, of the only one there is."""
+    found = await get_github().discover(repo, pinned.commit)
+    wanted = [skill for skill in found.skills if skill_name in (None, skill.name, skill.name.lower())]
+    if len(wanted) == 1:
+        return wanted[0].path
+    names = [skill.path if skill.path != "." else skill.name for skill in found.skills]
+    if not names:
+        raise Refused("There is no SKILL.md in this repository. A skill is a folder with a SKILL.md at its top.")
+    listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
+    if skill_name:
+        raise Unprocessable(
+            f"This repository has no single skill {skill_name!r}. It has: {listed}.",
+            code="skill_not_in_repo",
+            details={"skills": names},
+        )
+    raise Unprocessable(
+        f"This repository has several skills. Say which one with `skillPath`: {listed}.",
+        code="several_skills",
+        details={"skills": names},
+    )
+
+
+async def _folder(submission: Submission, repo: GitHubRepo, pinned: Pinned) -> str:
+    path = submission.skill_path
+    try:
+        if path.startswith("/name/"):
+            return await find_folder(repo, pinned, path.removeprefix("/name/"))
+        if path.startswith("/tree/"):
+            return pinned.path or await find_folder(repo, pinned, None)
+    except Unprocessable as several:  # at this point nobody waits for an answer: it is a verdict
+        raise Refused(str(several), several.code) from several
+    return path.removesuffix(f"@{submission.ref}") if submission.ref else path
+
+
+def _owner_and_name(submission: Submission) -> tuple[str, str]:
+    owner, name = (submission.repo_url or submission.source).split("/")[-2:]
+    return owner, name

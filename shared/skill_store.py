@@ -10,11 +10,12 @@ import msgspec
 from shared.db import get_kv
 from shared.documents import encode, parse_each, stamp
 from shared.errors import ConditionFailed, Conflict, NotFound
-from shared.front_matter import FrontMatter
 from shared.kv import ABSENT, LISTS, SHARDS, Delete, Expect, Key, Put, Query, Write, query_all, shard_of
+from shared.receipt_store import Receipt
+from shared.scanner import ScanReport
 from shared.skills import Skill, SkillVersion, full_name, next_version, sort_key, split_name
 from shared.submission_store import commit
-from shared.submissions import Change, State, Submission, move
+from shared.submissions import Change, Submission, move
 from shared.telemetry import logger
 
 LONGEST_NAME = 500  # in any script it fits a key
@@ -35,16 +36,15 @@ def skill_key(name: str) -> Key:
     return Key(f"skill:{name}")
 
 
-async def publish(submission: Submission, front_matter: FrontMatter) -> Submission:
-    """The move to PUBLISHED, the skill, its version and its short name in one transaction: all of them or none."""
-    current = await find_skill(submission.skill_name)
+async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
+    """The move, the skill, its version and its short name in one transaction: all of them or none."""
     if current and current.content_hash == submission.content_hash:
-        version = current.current_version  # nothing new to publish
-        return await commit(lambda at: _published(submission, version, at))
-    version = next_version(current.current_version if current else None, front_matter.version)
+        return await commit(lambda at: _published(submission, current.current_version, at))  # nothing new to publish
+    wanted = receipt.report.front_matter.version or None
+    version = next_version(current.current_version if current else None, wanted)
     return await commit(
         lambda at: _published(submission, version, at),
-        lambda change: _publication(change, current, front_matter),
+        lambda change: _publication(change, current, receipt.report),
     )
 
 
@@ -104,14 +104,20 @@ _VERSION = msgspec.json.Decoder(SkillVersion)
 
 def _published(submission: Submission, version: str, at: datetime) -> Change:
     reason = f"published as version {version}"
-    return move(submission, State.PUBLISHED, "worker", at, reason, published_version=version)
+    return move(submission, submission.publish_as, "worker", at, reason, published_version=version)
 
 
-def _publication(change: Change, current: Skill | None, front_matter: FrontMatter) -> list[Write]:
-    submission = change.after
+def _publication(change: Change, current: Skill | None, report: ScanReport) -> list[Write]:
+    skill = _skill_of(change.after, current, report)
+    expect: Expect = {"recordVersion": current.record_version} if current else ABSENT
+    return [_skill_put(skill, expect), _version_put(_version_of(skill, current)), _alias_put(skill.name)]
+
+
+def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:
     assert submission.content_hash  # what is published was scanned, and what is scanned is stored
     assert submission.published_version
-    skill = Skill(
+    front_matter = report.front_matter
+    return Skill(
         name=submission.skill_name,
         display_name=front_matter.name,
         description=front_matter.description,
@@ -123,19 +129,36 @@ def _publication(change: Change, current: Skill | None, front_matter: FrontMatte
         updated_at=submission.updated_at,
         category=front_matter.category,
         tags=front_matter.tags,
+        capabilities=tuple(capability.name for capability in report.capabilities),
+        cert_tier=submission.cert_tier or "SCANNED",
+        verdict=submission.verdict,
+        score=submission.score,
+        judge_score=submission.judge_score,
+        commit=submission.commit,
+        ref=submission.ref,
+        repo_id=submission.repo_id,
+        rule_set=submission.rule_set,
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
-        is_blocked=current.is_blocked if current else False,  # new content does not lift what a person decided
+        # New content does not lift what a person decided.
+        is_blocked=current.is_blocked if current else False,
+        block_reason=current.block_reason if current else None,
+        was_blocked=current.was_blocked if current else False,
     )
-    version = SkillVersion(
+
+
+def _version_of(skill: Skill, current: Skill | None) -> SkillVersion:
+    return SkillVersion(
         name=skill.name,
         version=skill.current_version,
         content_hash=skill.content_hash,
-        submission_id=submission.id,
-        created_at=submission.updated_at,
+        submission_id=skill.submission_id,
+        created_at=skill.updated_at,
+        cert_tier=skill.cert_tier,
+        score=skill.score,
+        commit=skill.commit,
+        diff_summary=f"changed since {current.current_version}" if current else "first version",
     )
-    expect: Expect = {"recordVersion": current.record_version} if current else ABSENT
-    return [_skill_put(skill, expect), _version_put(version), _alias_put(skill.name)]
 
 
 def _skill_put(skill: Skill, expect: Expect) -> Put:

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    name: str  # owner/repo/slug
+    name: str  # owner/repo/slug, with @ref where it is not the default branch
     display_name: str
     description: str
     repo_url: str | None
@@ -19,17 +19,38 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     updated_at: datetime
     category: str = "other"
     tags: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    cert_tier: str = "SCANNED"
+    verdict: str | None = None
+    score: int | None = None
+    judge_score: int | None = None
+    commit: str | None = None
+    ref: str | None = None
+    repo_id: int | None = None
+    rule_set: str | None = None
     versions: int = 1
     record_version: int = 1
     is_blocked: bool = False
+    block_reason: str | None = None
+    was_blocked: bool = False
+
+    @property
+    def has_provenance(self) -> bool:
+        """Public default branch, commit pinned, repository id known."""
+        return self.commit is not None and self.ref is None and self.repo_id is not None
 
 
-class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     name: str
     version: str
     content_hash: str
     submission_id: str
     created_at: datetime
+    cert_tier: str = "SCANNED"
+    score: int | None = None
+    commit: str | None = None
+    is_yanked: bool = False
+    diff_summary: str | None = None
 
 
 class SkillName(NamedTuple):

@@ -89,6 +89,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     not_before: datetime | None = None
     resent_at: datetime | None = None
     content_hash: str | None = None
+    commit: str | None = None
+    ref: str | None = None  # None: the head of the default branch, or an upload
+    repo_id: int | None = None
+    rule_set: str | None = None  # of the receipt that decided
+    verdict: str | None = None
+    judged: str | None = None
+    judge_score: int | None = None
+    cert_tier: str | None = None
+    publish_as: State = State.PUBLISHED
+    deferred_for: timedelta = timedelta()  # how long it has waited for what was down, pauses not counted
     score: int | None = None
     published_version: str | None = None
     upload_token_hash: str | None = None
@@ -175,7 +185,7 @@ def claim(submission: Submission, owner: str, now: datetime, lease_until: dateti
 
 def reopen(submission: Submission, actor: str, now: datetime, reason: str, **set_: Any) -> Change:
     """Back to the start with a full set of attempts."""
-    fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None, "score": None}
+    fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None, "deferred_for": timedelta()}
     return move(submission, S.RECEIVED, actor, now, reason, **(fresh | set_))
 
 

@@ -3,6 +3,7 @@ import json
 import os
 import threading
 
+import hypothesis
 import pytest
 
 # Before anything imports the platform: no profile or region of this machine may reach a test.
@@ -20,6 +21,10 @@ from shared.settings import load_settings
 from tests.support.memory import memory_env
 from tests.support.moto_server import moto_server
 from tests.support.resources import create_resources
+
+# The machine may be busy; how long an example takes proves nothing.
+hypothesis.settings.register_profile("platform", deadline=None)
+hypothesis.settings.load_profile("platform")
 
 
 @pytest.fixture

@@ -1,15 +1,18 @@
 """Things tests talk about, made in one line."""
 
 import uuid
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from shared import intake, pipeline
 from shared.queue import body_of
+from shared.receipt_store import Receipt
+from shared.scanner import scan_skill
 from shared.submissions import Submission
 from tests.support.memory import within
 
 SKILL_MD = "---\nname: {name}\ndescription: {description}\n---\n\n# {name}\n\nSay hello.\n"
 WHILE = timedelta(seconds=60)
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def a_bundle(name: str = "greeter", description: str = "Greets people by name.", **files: str) -> dict:
@@ -19,6 +22,11 @@ def a_bundle(name: str = "greeter", description: str = "Greets people by name.",
 
 def an_unusable_bundle(name: str = "nameless") -> dict:
     return {"name": name, "files": [("SKILL.md", "# No front matter here\n")]}
+
+
+def a_receipt(content_hash: str) -> Receipt:
+    report = scan_skill({"SKILL.md": a_bundle()["files"][0][1].encode()})
+    return Receipt(content_hash=content_hash, rule_set="1", started_at=WHEN, ended_at=WHEN, report=report)
 
 
 async def submitted(env, bundle: dict | None = None) -> Submission:

@@ -48,13 +48,14 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     },
     "AdminApi": {
         "Table": READ | WRITE,
+        "Content/content/*": {"s3:GetObject"},  # what was decided is finished from the stored bytes
         "Table/index/due": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Consumer": {
         "Table": READ | WRITE,
-        "Content/content/*": {"s3:GetObject"},
+        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
@@ -69,6 +70,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     },
     "StuckScan": {
         "Table": READ | WRITE,
+        "Content/content/*": {"s3:GetObject"},
         "Table/index/due": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
     },

@@ -239,15 +239,6 @@ async def test_r24_when_every_record_fails_all_are_reported(env):
     assert answer == {"batchItemFailures": [{"itemIdentifier": r["messageId"]} for r in records]}
 
 
-async def test_a_repo_is_parked_until_there_is_a_source_for_it(env):
-    from shared import intake
-
-    accepted = await within(env, lambda: intake.submit_repo("https://github.com/a/b", None, None, None, None))
-    await processed(env, accepted.submission)
-    after = await record(env, accepted.submission)
-    assert (after.state, after.reason) == (State.ON_HOLD, "no GitHub source configured")
-
-
 async def test_content_that_vanished_is_a_fault_not_a_verdict(env):
     submission = await submitted(env)
     await processed(with_broken_content(env, NotFound("This content is not stored.")), submission)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.errors import InvalidRequest, NeedsPerson, NotFound, Refused, TooLarge
+from shared.errors import InvalidRequest, NotFound, TooLarge
 from shared.skill_source import (
     MAX_BUNDLE,
     MAX_FILES,
     RESERVED_SLUGS,
     Repo,
-    fetch_files,
+    fetch_skill,
     look_alike,
     parse_repo_url,
     parse_skill_path,
@@ -305,27 +305,13 @@ def test_S01_a_bundle_has_1_to_500_files(n, is_taken):
 
 async def test_the_files_of_an_upload_are_those_that_were_stored(env):
     content_hash = await env.content.put_files({"SKILL.md": b"x"})
-    assert await within(env, lambda: fetch_files(_submission(content_hash))) == {"SKILL.md": b"x"}
-
-
-@pytest.mark.parametrize(
-    ("files", "error"), [({"README.md": b"x"}, Refused), ({"a/SKILL.md": b"x"}, Refused), ({"skill.md": b"x"}, Refused)]
-)
-async def test_files_without_a_SKILL_md_at_the_top_are_refused_with_a_reason(env, files, error):
-    content_hash = await env.content.put_files(files)
-    with pytest.raises(error, match=r"SKILL\.md"):
-        await within(env, lambda: fetch_files(_submission(content_hash)))
-
-
-async def test_without_a_github_source_a_person_is_needed(env):
-    with pytest.raises(NeedsPerson, match="no GitHub source configured") as hold:
-        await within(env, lambda: fetch_files(_submission(None)))
-    assert hold.value.parked_by == "source"
+    fetched = await within(env, lambda: fetch_skill(_submission(content_hash)))
+    assert (fetched.files, fetched.path, fetched.repo) == ({"SKILL.md": b"x"}, "pdf", None)
 
 
 async def test_lost_content_is_an_error_not_an_empty_skill(env):
     with pytest.raises(NotFound):
-        await within(env, lambda: fetch_files(_submission("0" * 64)))
+        await within(env, lambda: fetch_skill(_submission("0" * 64)))
 
 
 def _submission(content_hash):

@@ -8,7 +8,6 @@ import pytest
 from shared import intake
 from shared.documents import encode
 from shared.errors import Conflict, LostLease, NotFound, Unavailable
-from shared.front_matter import FrontMatter
 from shared.kv import ABSENT, Key, Put
 from shared.skill_store import (
     _skill_put,
@@ -25,7 +24,7 @@ from shared.skill_store import (
 from shared.skills import Skill, SkillVersion
 from shared.submission_store import claim_submission, get_submission, move_submission
 from shared.submissions import State
-from tests.support.builders import a_bundle, processed, submitted
+from tests.support.builders import a_bundle, a_receipt, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
 
@@ -119,7 +118,7 @@ async def test_a_worker_that_lost_its_lease_publishes_nothing(env):
         approved = await move_submission(held, State.AUTO_APPROVED, "worker")
         env.clock.forward(seconds=2)
         await claim_submission(approved, "fast", timedelta(seconds=60))
-        await publish(approved, FrontMatter(name="greeter", description="d"))
+        await publish(approved, a_receipt(approved.content_hash), None)
 
     with pytest.raises(LostLease):
         await within(env, zombie)

@@ -1,0 +1,154 @@
+"""What is known to be bad: by name in its source, by name anywhere, by content, and by likeness to blocked content.
+
+An entry is scoped to the name and source it was made for. Only one without a source bans the name everywhere: blocking
+one "google" skill must not block every skill of that name.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.documents import encode, parse_each, stamp
+from shared.errors import ConditionFailed, Conflict, NotFound
+from shared.kv import ABSENT, LISTS, Delete, Expect, Key, Put, ids_of, shard_of
+from shared.scanner import near_duplicates
+
+SEVERITIES = ("low", "medium", "high", "critical")
+MAX_ALIKE = 50  # content hashes per band
+
+
+class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    skill_name: str
+    source_url: str | None = None
+    content_hash: str | None = None
+    threat_type: str = "malicious"
+    severity: str = "high"
+    reason: str
+    evidence_urls: tuple[str, ...] = ()
+    discovered_at: datetime
+    version: int = 1
+
+    @property
+    def id(self) -> str:
+        if self.content_hash:
+            return f"hash:{self.content_hash}"
+        name = self.skill_name.lower()
+        return f"name:{name}@{self.source_url.lower()}" if self.source_url else f"name:{name}"
+
+
+def block_keys(skill_name: str, source: str, content_hash: str | None) -> list[Key]:
+    """Every entry that could be about this skill: its full name or its last part, in its source or anywhere."""
+    names = {skill_name.lower(), skill_name.lower().rpartition("/")[2]}
+    ids = [*names, *(f"{name}@{source}" for name in names)]
+    keys = [_key(f"name:{entry}") for entry in sorted(ids)]
+    return [*keys, _key(f"hash:{content_hash}")] if content_hash else keys
+
+
+def worst_entry(docs: Iterable[str]) -> BlockEntry | None:
+    entries = [_ENTRY.decode(doc) for doc in docs]
+    return max(entries, key=lambda entry: SEVERITIES.index(entry.severity), default=None)
+
+
+async def find_block(skill_name: str, source: str, content_hash: str | None = None) -> BlockEntry | None:
+    read = await get_kv().get_many(block_keys(skill_name, source, content_hash))
+    return worst_entry(read.found.values())
+
+
+async def add_block(entry: BlockEntry) -> BlockEntry:
+    """Adds or sharpens an entry: severity only ever rises."""
+    doc = await get_kv().get(_key(entry.id))
+    old = None if doc is None else _ENTRY.decode(doc)
+    if old:
+        severity = max(old.severity, entry.severity, key=SEVERITIES.index)
+        entry = msgspec.structs.replace(entry, severity=severity, version=old.version + 1)
+    try:
+        await get_kv().put(_put(entry, {"version": old.version} if old else ABSENT))
+    except ConditionFailed as error:
+        raise Conflict("Somebody else changed this entry at the same moment.", code="changed_meanwhile") from error
+    return entry
+
+
+async def remove_block(entry_id: str) -> BlockEntry:
+    doc = await get_kv().get(_key(entry_id))
+    if doc is None:
+        raise NotFound("There is no such entry in the blocklist.")
+    entry = _ENTRY.decode(doc)
+    await get_kv().transact(lambda: [Delete(_key(entry_id), {"version": entry.version})])
+    return entry
+
+
+async def list_blocks() -> tuple[list[BlockEntry], list[str]]:
+    """Every entry, newest first, and the ids of those that could not be read."""
+    ids = await ids_of(get_kv(), "block:")
+    read = await get_kv().get_many(map(_key, ids))
+    entries, malformed = parse_each(read.found, _ENTRY)
+    unread = [key.pk for key in [*read.failed, *malformed]]
+    return sorted(entries, key=lambda entry: entry.discovered_at, reverse=True), unread
+
+
+async def remember_likeness(content_hash: str, signature: Sequence[int]) -> None:
+    """Copies of blocked content with another name are caught from now on."""
+    for band in near_duplicates.bands(signature):
+        await _add_to_band(Key(f"near:{band}"), content_hash, signature)
+
+
+async def find_alike(signature: Sequence[int]) -> tuple[str, float] | None:
+    """The blocked content this one resembles most, with the estimated share in common."""
+    read = await get_kv().get_many(Key(f"near:{band}") for band in near_duplicates.bands(signature))
+    known: dict[str, Sequence[int]] = {}
+    for doc in read.found.values():
+        known |= _BAND.decode(doc).signatures
+    return next(iter(near_duplicates.similar_to(signature, known)), None)
+
+
+class _Band(msgspec.Struct, frozen=True):
+    signatures: Mapping[str, tuple[int, ...]]
+    version: int
+
+
+_ENTRY = msgspec.json.Decoder(BlockEntry)
+_BAND = msgspec.json.Decoder(_Band)
+
+
+def _key(entry_id: str) -> Key:
+    return Key(f"block:{entry_id}")
+
+
+def _put(entry: BlockEntry, expect: Expect) -> Put:
+    attrs: dict[str, str | int] = {
+        "version": entry.version,
+        "row": encode({"id": entry.id}),
+        "listPk": f"{LISTS['block:']}#{shard_of(entry.id)}",
+        "listSk": f"{stamp(entry.discovered_at)}#{entry.id}",
+    }
+    return Put(_key(entry.id), encode(entry), attrs, expect)
+
+
+async def _add_to_band(key: Key, content_hash: str, signature: Sequence[int]) -> None:
+    while True:
+        doc = await get_kv().get(key)
+        band = _Band({}, 0) if doc is None else _BAND.decode(doc)
+        if content_hash in band.signatures or len(band.signatures) >= MAX_ALIKE:
+            return
+        grown = _Band({**band.signatures, content_hash: tuple(signature)}, band.version + 1)
+        expect: Expect = {"version": band.version} if doc else ABSENT
+        try:
+            await get_kv().put(Put(key, encode(grown), {"version": grown.version}, expect))
+        except ConditionFailed:
+            continue  # another block wrote the band: add to what it is now
+        return
+
+
+def entry_for(
+    skill_name: str, reason: str, source_url: str | None, severity: str = "high", content_hash: str | None = None
+) -> BlockEntry:
+    return BlockEntry(
+        skill_name=skill_name,
+        source_url=source_url,
+        content_hash=content_hash,
+        severity=severity,
+        reason=reason,
+        discovered_at=now(),
+    )

@@ -1,0 +1,86 @@
+"""Evidence at rest: what a scan and the judge said of exactly this content, what a person cleared. Never expires."""
+
+import base64
+import gzip
+from datetime import datetime
+
+import msgspec
+
+from shared.db import get_kv
+from shared.documents import encode
+from shared.judge import Judgement
+from shared.kv import Key, Put
+from shared.scanner import ScanReport
+from shared.submissions import Submission
+
+MAX_FINDINGS = 1000
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    content_hash: str
+    rule_set: str
+    started_at: datetime
+    ended_at: datetime
+    report: ScanReport
+    judgement: Judgement | None = None
+    truncated: bool = False  # more findings than a record holds
+
+
+class Clearance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A person's approval, for exactly this content and these rules."""
+
+    content_hash: str
+    rules: frozenset[str]
+    allows_incomplete: bool
+    by: str
+    why: str
+    at: datetime
+
+    def covers(self, report: ScanReport) -> bool:
+        return deciding_rules(report) <= self.rules and (self.allows_incomplete or not report.incomplete)
+
+
+def receipt_key(content_hash: str, rule_set: str) -> Key:
+    return Key(f"receipt:{content_hash}:{rule_set}")
+
+
+def clearance_key(content_hash: str) -> Key:
+    return Key(f"clearance:{content_hash}")
+
+
+def deciding_rules(report: ScanReport) -> set[str]:
+    return {finding.rule for finding in report.findings if finding.action in ("block", "review")}
+
+
+def receipt_put(receipt: Receipt) -> Put:
+    """Packed: a thousand findings must fit one item, beside everything else it says."""
+    findings = receipt.report.findings
+    kept = msgspec.structs.replace(receipt.report, findings=findings[:MAX_FINDINGS])
+    stored = msgspec.structs.replace(receipt, report=kept, truncated=len(findings) > MAX_FINDINGS)
+    packed = base64.b85encode(gzip.compress(msgspec.json.encode(stored), mtime=0)).decode()
+    return Put(receipt_key(receipt.content_hash, receipt.rule_set), encode({"packed": packed}))
+
+
+def read_receipt(doc: str) -> Receipt:
+    packed = msgspec.json.decode(doc)["packed"]
+    return _RECEIPT.decode(gzip.decompress(base64.b85decode(packed)))
+
+
+async def find_receipt(submission: Submission) -> Receipt | None:
+    """Of the scan that decided this submission."""
+    if submission.content_hash is None or submission.rule_set is None:
+        return None
+    doc = await get_kv().get(receipt_key(submission.content_hash, submission.rule_set))
+    return None if doc is None else read_receipt(doc)
+
+
+def clearance_put(clearance: Clearance) -> Put:
+    return Put(clearance_key(clearance.content_hash), encode(clearance))
+
+
+def read_clearance(doc: str) -> Clearance:
+    return _CLEARANCE.decode(doc)
+
+
+_RECEIPT = msgspec.json.Decoder(Receipt)
+_CLEARANCE = msgspec.json.Decoder(Clearance)
