@@ -3,10 +3,13 @@
 The gateway has matched the route already (`routeKey`), so a function's routes are a dictionary.
 """
 
+import asyncio
 import base64
 import gzip
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -92,21 +95,24 @@ def http_handler(routes: Mapping[str, Route]) -> Callable[[dict[str, Any], Any],
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         if event.get("version") != "2.0" or "routeKey" not in event:
             raise ValueError("This function answers HTTP API events only.")
+        time_left = runtime.time_left(context)
         try:
-            return runtime.run(lambda: _answer(event, routes), runtime.time_left(context))
+            return runtime.run(lambda: _answer(event, routes, time_left), time_left)
         finally:
             telemetry.flush()
 
     return handler
 
 
-async def _answer(event: dict[str, Any], routes: Mapping[str, Route]) -> dict[str, Any]:
+async def _answer(event: dict[str, Any], routes: Mapping[str, Route], time_left: timedelta) -> dict[str, Any]:
     request_id = event["requestContext"]["requestId"]
     try:
-        answer = await routes[event["routeKey"]](_request(event))
+        # Whatever hangs, an answer goes out; a little after store calls end, which may still give half an answer.
+        async with asyncio.timeout((time_left + runtime.ANSWER_MARGIN / 2).total_seconds()):
+            answer = await routes[event["routeKey"]](_request(event))
     except errors.RequestError as error:
         answer = _refusal(error, request_id)
-    except errors.Unavailable as error:
+    except (errors.Unavailable, TimeoutError) as error:
         answer = _unavailable(error, request_id)
     except (errors.LostLease, errors.ConditionFailed):
         message = "Somebody else changed this at the same moment. Look at it again, then decide."
@@ -123,7 +129,7 @@ def _request(event: dict[str, Any]) -> Request:
     if len(query) != len(pairs):
         raise errors.InvalidRequest("Each query parameter may be given once.", code="repeated_parameter")
     body = event.get("body") or ""
-    raw = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode()
+    raw = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass")
     if len(raw) > MAX_BODY:
         raise errors.TooLarge("The request is larger than 6 MB.")
     return Request(query, event.get("pathParameters") or {}, event["headers"], raw)
@@ -154,21 +160,28 @@ def _refusal(error: errors.RequestError, request_id: str) -> Answer:
     return answer
 
 
-def _unavailable(error: errors.Unavailable, request_id: str) -> Answer:
+def _unavailable(error: Exception, request_id: str) -> Answer:
     logger.error("dependency unavailable", exc_info=error, extra={"request": request_id})
     telemetry.count("Unavailable")
     message = "We cannot answer at the moment. Nothing is lost; please try again in a few seconds."
-    answer = _error_answer(503, error.code, message, request_id)
-    return answer._replace(headers={"retry-after": str(error.retry_after)})
+    answer = _error_answer(503, errors.Unavailable.code, message, request_id)
+    return answer._replace(headers={"retry-after": str(errors.Unavailable.retry_after)})
 
 
 def _error_answer(
     status: int, code: str, message: str, request_id: str, details: Mapping[str, Any] | None = None
 ) -> Answer:
+    if status != 429:
+        message = _never_about_limits(message)
     error: dict[str, Any] = {"code": code, "message": message, "requestId": request_id}
     if details:
         error["details"] = details
     return Answer({"error": error, "message": message}, status)
+
+
+def _never_about_limits(message: str) -> str:
+    """A client takes the letters of "rate" for a limit that it ran into, and a message may repeat what was sent."""
+    return re.sub(r"(?i)r(?=ate)", lambda r: f"{r[0]}*", message)
 
 
 def _response(answer: Answer, accepted_encodings: str) -> dict[str, Any]:

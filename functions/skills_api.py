@@ -6,7 +6,7 @@ from functions.http import Answer, Request, http_handler
 from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content
 from shared.skill_store import get_published_skills_list, get_skill
-from shared.skills import Skill, split_name
+from shared.skills import Skill, full_name, split_name
 
 MAX_LIMIT = 100
 
@@ -42,7 +42,7 @@ handler = http_handler(ROUTES)
 
 
 def _item(skill: Skill) -> dict[str, Any]:
-    name = split_name(skill.name)
+    name = split_name(full_name(skill))
     return {
         "name": skill.name,
         "displayName": skill.display_name,

@@ -49,6 +49,10 @@ async def submit(request: Request) -> Answer:
     if (body.repo_url is None) == (body.bundle is None):
         raise InvalidRequest("Send either `repoUrl` or `bundle`.", code="invalid_body")
     idempotency = _idempotency(request)
+    if body.bundle and (body.skill_name or body.skill_path):
+        raise InvalidRequest("A bundle has its name inside: send `bundle.name` only.", code="invalid_body")
+    if body.repo_url is not None and body.upload_token:
+        raise InvalidRequest("`uploadToken` goes with `bundle` only.", code="invalid_body")
     if body.source and len(body.source) > 64:
         raise InvalidRequest("`source` says in at most 64 characters what sent this, like `cli`.", code="invalid_body")
     if body.bundle:
@@ -89,8 +93,8 @@ async def get_stats(request: Request) -> Answer:
 async def get_one(request: Request) -> Answer:
     request.allow_query()
     submission_id = request.path["id"]
-    submission, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    return Answer(_detail(submission, history))
+    submission = await get_submission(submission_id)  # first: what is no id is never asked for
+    return Answer(_detail(submission, await get_history(submission_id)))
 
 
 async def health(request: Request) -> Answer:

@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from aiohttp import ClientPayloadError
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import NotFound, Unavailable
@@ -68,9 +69,10 @@ class S3Content:
     async def get_files(self, content_hash: str) -> dict[str, bytes]:
         answer = await self._call("GetObject", {"Key": f"content/{content_hash}"})
         try:
-            return unpack(await answer["Body"].read())
-        except BotoCoreError as error:
+            packed = await answer["Body"].read()
+        except (BotoCoreError, ClientPayloadError) as error:
             raise Unavailable("The content store broke off its answer.") from error
+        return unpack(packed)
 
     async def put_body(self, key: str, body: bytes) -> None:
         await self._call("PutObject", {"Key": key, "Body": body})

@@ -94,8 +94,7 @@ async def migrate_skill_slugs() -> list[str]:
     """Skills that an older release stored under a bare slug get their full name; the slug goes on leading to them."""
     read = await enumerate_published_skills()
     old = [skill for skill in read.skills if "/" not in skill.name]
-    renamed = [full_name(skill) for skill in old if await _rename(skill, full_name(skill))]
-    return sorted(renamed)
+    return sorted([full_name(skill) for skill in old if await _rename(skill, full_name(skill))])
 
 
 _SKILL = msgspec.json.Decoder(Skill)

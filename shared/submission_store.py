@@ -92,7 +92,7 @@ async def create(draft: Submission, also: Sequence[Write] = ()) -> Submission:
 async def get_submission(submission_id: str) -> Submission:
     found = await find_submission(submission_id)
     if found is None:
-        raise NotFound(f"There is no submission {submission_id}.")
+        raise NotFound(f"There is no submission {submission_id[:40]!r}.")
     return found
 
 

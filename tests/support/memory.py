@@ -163,7 +163,7 @@ class MemoryContent:
         await asyncio.sleep(0)
         if content_hash not in self.files:
             raise NotFound("This content is not stored.")
-        return self.files[content_hash]
+        return dict(self.files[content_hash])
 
     async def put_body(self, key: str, body: bytes) -> None:
         self.bodies[key] = body
@@ -185,6 +185,7 @@ class MemoryQueue:
         self.sent.append((submission_id, delay))
 
     async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+        await self.check()
         self.came_back.append((receipt, delay))
 
     async def check(self) -> None:
