@@ -35,6 +35,7 @@ BAD_JSON = {
     "a lone surrogate as it is": '{"repoUrl": "\ud800"}',
     "deep lists": "[" * 100_000,
     "deep and closed": "[" * 50_000 + "]" * 50_000,
+    "deeper than Python goes": "[" * 1010 + "]" * 1010,
     "deep objects": '{"a":' * 100_000,
     "a huge number": '{"repoUrl": ' + "9" * 5000 + "}",
     "a BOM": '\ufeff{"repoUrl": "x"}',

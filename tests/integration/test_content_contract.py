@@ -134,6 +134,7 @@ def test_the_content_hash_is_of_sorted_lines_of_hash_size_and_path():
 def test_packing_is_deterministic_and_loses_nothing(files):
     assert unpack(pack(files)) == files
     assert pack(dict(reversed(files.items()))) == pack(files)
+    assert pack(files)[4:8] == bytes(4)  # no time of packing in it
 
 
 def _environment(endpoint_url, bucket):
