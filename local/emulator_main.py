@@ -20,6 +20,7 @@ from typing import Any
 
 SERVICES = ("dynamodb", "sqs", "s3")
 SNAPSHOTS_KEPT = 3
+LONGEST_SAVE_SECONDS = 60
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
     app.PERSIST_STATE = False  # its own save at shutdown is slow and swallows errors; ours follows below
     if options.restore:
         restore()
-    asyncio.run(serve(app.app, options.socket, options.states, options.interval))
+    asyncio.run(serve(without_browsers(app.app), options.socket, options.states, options.interval))
     write_snapshot(options.states, time.time_ns() // 1_000_000)
 
 
@@ -51,6 +52,19 @@ def restore() -> None:
         if state is None:
             sys.exit(f"the saved state of {service} could not be read")
         importlib.import_module(f"ministack.services.{service}").load_persisted_state(state)
+
+
+def without_browsers(app: Any) -> Any:
+    """ministack lets every web page read its answers (CORS *). No page has any business here, and only pages say so."""
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or not any(name == b"origin" for name, _ in scope["headers"]):
+            await app(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 403, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    return guarded
 
 
 async def serve(app: Any, socket_fd: int, states: Path, interval: float) -> None:
@@ -109,6 +123,7 @@ def _save_and_exit(states: Path, taken: int) -> None:
     # Handlers inherited from the parent would wake the parent's loop.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.alarm(LONGEST_SAVE_SECONDS)  # a lock that another thread held at the fork must not stop all later saves
     try:
         _without_copies()
         write_snapshot(states, taken)

@@ -66,6 +66,10 @@ class Gateway:
         start = time.monotonic()
         if _header_size(request) > HEADERS_LIMIT:
             return self._refuse(request, 431, "Request Header Fields Too Large", start)
+        if (request.content_length or 0) > BODY_LIMIT:
+            return self._refuse(request, 413, "Request Entity Too Large", start)
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # else curl waits a second before it sends
         body = await _read_body(request)
         if body is None:
             return self._refuse(request, 413, "Request Entity Too Large", start)
@@ -117,8 +121,6 @@ def _header_size(request: web.BaseRequest) -> int:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:
-    if (request.content_length or 0) > BODY_LIMIT:
-        return None
     body = bytearray()
     async for chunk in request.content.iter_any():
         body += chunk
@@ -157,7 +159,8 @@ def _message(status: int, text: str, request_id: str = "") -> web.Response:
 
 
 def _response(answer: Answer, request_id: str) -> web.Response:
-    headers = CIMultiDict((name, value) for name, value in answer.headers if name not in HOP_BY_HOP)
+    headers = CIMultiDict({"server": "local"})
+    headers.extend((name, value) for name, value in answer.headers if name not in HOP_BY_HOP)
     if request_id:
         headers["apigw-requestid"] = request_id
     return web.Response(status=answer.status, body=answer.body, headers=headers)

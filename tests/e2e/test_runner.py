@@ -1,5 +1,6 @@
 """The runner as a process: a small platform (tests/support/runner_app) is started, used, stopped and killed."""
 
+import http.client
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -310,6 +312,15 @@ def test_a_damaged_snapshot_is_passed_over(started: list[Platform], tmp_path: Pa
     damaged.mkdir()
     (damaged / "dynamodb.json").write_text('{"cut off')
     assert item(start(started, tmp_path), "kept")
+
+
+def test_a_web_page_cannot_reach_the_emulator(platform: Platform) -> None:
+    address = urlsplit(platform.info["endpoint"]).netloc
+    for headers, expected in (({}, 200), ({"Origin": "https://example.com"}, 403)):
+        connection = http.client.HTTPConnection(address, timeout=10)
+        connection.request("GET", "/_ministack/health", headers=headers)
+        assert connection.getresponse().status == expected
+        connection.close()
 
 
 def test_the_children_die_with_the_runner(started: list[Platform], tmp_path: Path) -> None:
