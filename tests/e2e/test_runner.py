@@ -1,10 +1,7 @@
-"""The runner as a process: a small platform (tests/support/runner_app) is started, used, stopped and killed."""
+"""The runner as a process: a small platform (tests/support/runner_app) serves requests, queue and schedule."""
 
 import http.client
 import json
-import os
-import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.platform import Platform, eventually, is_running, kill
-
-TEMPLATE = Path(__file__).resolve().parents[1] / "support" / "runner_app" / "template.yaml"
+from tests.support.small_platform import TEMPLATE, echo, item, put_item
 
 
 @pytest.fixture(scope="module")
@@ -25,40 +21,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     running = Platform.start(tmp_path_factory.mktemp("runner"), template=TEMPLATE, TIME_SCALE="0.05", GREETING="hi")
     yield running
     running.kill()
-
-
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[list[Platform]]:
-    """Platforms of one test; whatever still runs is killed at its end."""
-    platforms: list[Platform] = []
-    yield platforms
-    for running in platforms:
-        running.kill()
-
-
-def start(started: list[Platform], tmp_path: Path, template: Path = TEMPLATE, **environment: str) -> Platform:
-    running = Platform.start(tmp_path, template=template, **environment)
-    started.append(running)
-    return running
-
-
-def echo(platform: Platform, method: str, path: str, **options: Any) -> dict[str, Any]:
-    status, _, body = platform.request(method, path, **options)
-    assert status == 200, body
-    seen: dict[str, Any] = json.loads(body)
-    return seen
-
-
-def item(platform: Platform, key: str) -> dict[str, Any] | None:
-    answer = platform.client("dynamodb").get_item(
-        TableName=platform.info["table"], Key={"pk": {"S": key}}, ConsistentRead=True
-    )
-    found: dict[str, Any] | None = answer.get("Item")
-    return found
-
-
-def put_item(platform: Platform, key: str) -> None:
-    platform.client("dynamodb").put_item(TableName=platform.info["table"], Item={"pk": {"S": key}})
 
 
 def send(platform: Platform, **job: Any) -> None:
@@ -256,62 +218,7 @@ def test_a_schedule_fires_again_and_again(platform: Platform) -> None:
     assert tick["resources"] == ["arn:aws:events:us-east-1:000000000000:rule/EveryMinute"]
 
 
-# --- start and stop ---
-
-
-def test_a_clean_stop_keeps_the_data(started: list[Platform], tmp_path: Path) -> None:
-    first = start(started, tmp_path)
-    put_item(first, "kept")
-    first.client("s3").put_object(Bucket=first.info["bucket"], Key="content/x", Body=b"bytes")
-    first.client("sqs").send_message(
-        QueueUrl=first.info["queueUrl"], MessageBody=json.dumps({"id": "waiting"}), DelaySeconds=4
-    )
-    pids, token = _pids(first), first.admin_token
-    assert first.stop() == 0
-    assert not (first.directory / "platform.json").exists()
-    assert not any(map(is_running, pids))
-    second = start(started, tmp_path)
-    assert item(second, "kept")
-    assert second.client("s3").get_object(Bucket=second.info["bucket"], Key="content/x")["Body"].read() == b"bytes"
-    assert second.admin_token == token
-    assert "did not stop cleanly" not in second.output
-    assert eventually(lambda: item(second, "job:waiting"))
-
-
-def test_a_running_invocation_may_finish_before_the_stop(started: list[Platform], tmp_path: Path) -> None:
-    running = start(started, tmp_path)
-    answers: list[int] = []
-    asking = threading.Thread(target=lambda: answers.append(running.request("GET", "/slow/1")[0]))
-    asking.start()
-    eventually(lambda: running.info["workers"]["Slow"])
-    assert running.stop() == 0
-    asking.join()
-    assert answers == [200]
-
-
-def test_killed_with_everything_it_continues_from_the_last_snapshot_and_says_so(
-    started: list[Platform], tmp_path: Path
-) -> None:
-    first = start(started, tmp_path, SNAPSHOT_SECONDS="0.3")
-    put_item(first, "kept")
-    _wait_for_snapshot_after(first, time.time())
-    first.kill()
-    second = start(started, tmp_path)
-    assert item(second, "kept")
-    assert "The last run did not stop cleanly; restored the state of " in second.output
-    assert second.stop() == 0
-
-
-def test_a_damaged_snapshot_is_passed_over(started: list[Platform], tmp_path: Path) -> None:
-    first = start(started, tmp_path, SNAPSHOT_SECONDS="0.3")
-    put_item(first, "kept")
-    _wait_for_snapshot_after(first, time.time())
-    first.kill()
-    newest = max((first.directory / "state").glob("[0-9]*"), key=lambda path: path.name)
-    damaged = newest.with_name(str(int(newest.name) + 1))
-    damaged.mkdir()
-    (damaged / "dynamodb.json").write_text('{"cut off')
-    assert item(start(started, tmp_path), "kept")
+# --- its AWS, its folder ---
 
 
 def test_a_web_page_cannot_reach_the_emulator(platform: Platform) -> None:
@@ -321,14 +228,6 @@ def test_a_web_page_cannot_reach_the_emulator(platform: Platform) -> None:
         connection.request("GET", "/_ministack/health", headers=headers)
         assert connection.getresponse().status == expected
         connection.close()
-
-
-def test_the_children_die_with_the_runner(started: list[Platform], tmp_path: Path) -> None:
-    running = start(started, tmp_path)
-    pids = _pids(running)
-    assert len(pids) >= 2
-    os.kill(running.pid, signal.SIGKILL)
-    eventually(lambda: not any(map(is_running, pids)))
 
 
 def test_a_second_runner_on_the_same_folder_is_refused(platform: Platform) -> None:
@@ -341,107 +240,13 @@ def test_a_second_runner_on_the_same_folder_is_refused(platform: Platform) -> No
     assert echo(platform, "GET", "/things/first")
 
 
-def test_a_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        refused = Platform(tmp_path / "local", TEMPLATE, {"PORT": str(port)})
-        refused.launch()
-        assert refused.wait() == 1
-    assert refused.output == f"Port {port} is in use; choose another one: PORT={port + 1} make run\n"
-
-
-def test_a_broken_template_is_told_and_nothing_starts(tmp_path: Path) -> None:
-    broken = tmp_path / "template.yaml"
-    broken.write_text("Resources: {Queue: {Type: AWS::SQS::Queue, Properties: {DelaySeconds: !Ref Nobody}}}")
-    refused = Platform(tmp_path / "local", broken, {})
-    refused.launch()
-    assert refused.wait() == 1
-    assert refused.output == "template.yaml: Queue: it refers to Nobody, which the template does not have.\n"
-
-
-def test_a_second_signal_stops_at_once(started: list[Platform], tmp_path: Path) -> None:
-    running = start(started, tmp_path)
-    asking = threading.Thread(target=lambda: _ignore_reset(running, "/slow/1.9"))
-    asking.start()
-    eventually(lambda: running.info["workers"]["Slow"])
-    pids = _pids(running)
-    os.kill(running.pid, signal.SIGINT)
-    eventually(lambda: "Stopping" in running.output)
-    os.kill(running.pid, signal.SIGINT)
-    assert running.wait() == 1
-    eventually(lambda: not any(map(is_running, pids)))
-    asking.join()
-
-
-def test_an_aws_of_ones_own_is_used_instead(platform: Platform, started: list[Platform], tmp_path: Path) -> None:
-    second = start(started, tmp_path, AWS_ENDPOINT_URL=platform.info["endpoint"])
-    assert second.info["emulatorPid"] is None
-    put_item(second, "shared")
-    assert item(platform, "shared")
-    assert second.stop() == 0
-    assert item(platform, "shared")
-
-
-def test_the_first_start_submits_the_samples_and_a_later_one_adds_new_indexes(
-    started: list[Platform], tmp_path: Path
-) -> None:
-    template = _own_copy(tmp_path / "app")
-    for name in ("good/one", "bad/two"):
-        folder = template.parent / "samples" / name
-        folder.mkdir(parents=True)
-        (folder / "SKILL.md").write_text(f"---\nname: {name}\n---\n")
-    first = start(started, tmp_path, template, SAMPLES="1")
-    eventually(lambda: "First start: submitted 2 skills from samples/." in first.output)
-    assert first.output.count("POST /api/v1/submissions 200") == 2
-    put_item(first, "indexed")
-    assert first.stop() == 0
-    index = (
-        "[{IndexName: new, KeySchema: [{AttributeName: pk, KeyType: HASH}], Projection: {ProjectionType: KEYS_ONLY}}]"
-    )
-    keys = "KeySchema: [{AttributeName: pk, KeyType: HASH}]\n"
-    template.write_text(template.read_text().replace(keys, f"{keys}      GlobalSecondaryIndexes: {index}\n"))
-    second = start(started, tmp_path, template, SAMPLES="1")
-    assert "submitted" not in second.output
-    found = second.client("dynamodb").query(
-        TableName=second.info["table"],
-        IndexName="new",
-        KeyConditionExpression="pk = :pk",
-        ExpressionAttributeValues={":pk": {"S": "indexed"}},
-    )
-    assert found["Count"] == 1
-
-
-def test_without_its_aws_the_runner_says_so_and_does_not_claim_to_have_saved(
-    started: list[Platform], tmp_path: Path
-) -> None:
-    running = start(started, tmp_path)
-    kill(running.info["emulatorPid"])
-    eventually(lambda: "The AWS emulator ended (-9)" in running.output)
-    eventually(lambda: "cannot be read" in running.output)
-    assert running.stop() == 1
-    assert "the last changes were not saved" in running.output
-    assert "did not stop cleanly" in start(started, tmp_path).output
-
-
-def _own_copy(folder: Path) -> Path:
-    folder.mkdir()
-    for file in TEMPLATE.parent.glob("*.[py]*"):
-        (folder / file.name).write_bytes(file.read_bytes())
-    return folder / TEMPLATE.name
-
-
-def _pids(platform: Platform) -> list[int]:
-    info = platform.info
-    return [info["emulatorPid"], *(pid for pids in info["workers"].values() for pid in pids)]
-
-
-def _wait_for_snapshot_after(platform: Platform, moment: float) -> None:
-    names = (platform.directory / "state").glob
-    eventually(lambda: any(path.name.isdigit() and int(path.name) > moment * 1000 for path in names("*")))
-
-
-def _ignore_reset(platform: Platform, path: str) -> None:
+def test_an_aws_of_ones_own_is_used_instead(platform: Platform, tmp_path: Path) -> None:
+    second = Platform.start(tmp_path, template=TEMPLATE, AWS_ENDPOINT_URL=platform.info["endpoint"])
     try:
-        platform.request("GET", path)
-    except OSError:
-        return
+        assert second.info["emulatorPid"] is None
+        put_item(second, "shared")
+        assert item(platform, "shared")
+        assert second.stop() == 0
+    finally:
+        second.kill()
+    assert item(platform, "shared")
