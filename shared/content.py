@@ -69,7 +69,8 @@ class S3Content:
     async def get_files(self, content_hash: str) -> dict[str, bytes]:
         answer = await self._call("GetObject", {"Key": f"content/{content_hash}"})
         try:
-            packed = await answer["Body"].read()
+            async with answer["Body"] as body:  # gives its connection back, also when it breaks off
+                packed = await body.read()
         except (BotoCoreError, ClientPayloadError) as error:
             raise Unavailable("The content store broke off its answer.") from error
         return unpack(packed)

@@ -28,7 +28,10 @@ ANSWER_MARGIN = timedelta(milliseconds=500)  # kept back from Lambda's time to s
 def run(fn: Callable[[], Awaitable[T]], limit: timedelta) -> T:
     async def limited() -> T:
         with time_limit(limit):
-            return await fn()
+            try:
+                return await fn()
+            finally:
+                await _end_strays()
 
     return _loop().run_until_complete(limited())
 
@@ -66,6 +69,14 @@ def close() -> None:
     _loop().run_until_complete(_aws().close())
     request_env.cache_clear()
     _aws.cache_clear()
+
+
+async def _end_strays() -> None:
+    """A `gather` that fails leaves its other calls running: they must not run on into the next invocation."""
+    strays = asyncio.all_tasks() - {asyncio.current_task()}
+    for stray in strays:
+        stray.cancel()
+    await asyncio.gather(*strays, return_exceptions=True)
 
 
 def _clock() -> datetime:
