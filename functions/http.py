@@ -30,6 +30,7 @@ STATUS = {
     errors.WrongMediaType: 415,
     errors.Unprocessable: 422,
     errors.TooManyRequests: 429,
+    errors.BadGateway: 502,
 }
 MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda takes 6 MB, with the event around it
 COMPRESS_FROM = 1024

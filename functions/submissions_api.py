@@ -64,6 +64,16 @@ async def submit(request: Request) -> Answer:
     return _accepted_answer(accepted)
 
 
+class DiscoverBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    repo_url: str
+
+
+async def discover(request: Request) -> Answer:
+    request.allow_query()
+    skills, truncated = await intake.discover(request.json(DiscoverBody).repo_url)
+    return Answer({"skills": skills, "count": len(skills), "truncated": truncated})
+
+
 async def list_(request: Request) -> Answer:
     request.allow_query("limit", "cursor", "state", "sort", "sortDir", "repoUrl")
     limit = request.whole_number("limit", default=50, lowest=1, highest=MAX_LIMIT)
@@ -118,6 +128,7 @@ async def no_such_route(request: Request) -> Answer:
 
 ROUTES = {
     "POST /api/v1/submissions": submit,
+    "POST /api/v1/submissions/discover": discover,
     "GET /api/v1/submissions": list_,
     "GET /api/v1/submissions/stats": get_stats,
     "GET /api/v1/submissions/{id}": get_one,

@@ -11,7 +11,8 @@ PlatformError
 │   ├── TooLarge            413
 │   ├── WrongMediaType      415
 │   ├── Unprocessable       422
-│   └── TooManyRequests     429, with retry_after
+│   ├── TooManyRequests     429, with retry_after
+│   └── BadGateway          502: GitHub did not answer somebody who waits
 ├── Unavailable             503: a part we need does not answer; try again
 ├── ConditionFailed         a conditional write met another state of the record
 ├── IllegalMove             a move that the state table refuses
@@ -82,6 +83,10 @@ class TooManyRequests(RequestError):
     def __init__(self, message: str, code: str | None = None, retry_after: int = 60) -> None:
         super().__init__(message, code)
         self.retry_after = retry_after
+
+
+class BadGateway(RequestError):
+    code = "upstream_failed"
 
 
 class Unavailable(PlatformError):

@@ -1,22 +1,54 @@
 """Accepting a submission. The record is its own outbox: when the send fails, the answer is still yes, and the stuck
 scan sends it."""
 
+import asyncio
 import hashlib
 import hmac
 from typing import NamedTuple
 
 import msgspec
 
-from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
+from shared.db import get_content, get_github, get_kv, get_queue, get_secrets, get_settings, now
 from shared.documents import encode
-from shared.errors import ConditionFailed, Conflict, Forbidden, LostLease, TooManyRequests, Unavailable, Unprocessable
-from shared.kv import ABSENT, Key, Put
-from shared.skill_source import UPLOADS, Repo, look_alike, parse_repo_url, parse_skill_path, parse_slug, read_bundle
+from shared.errors import (
+    BadGateway,
+    ConditionFailed,
+    Conflict,
+    Deferred,
+    Forbidden,
+    LostLease,
+    Refused,
+    TooManyRequests,
+    Unavailable,
+    Unprocessable,
+)
+from shared.kv import ABSENT, Key, Put, query_all
+from shared.skill_source import (
+    UPLOADS,
+    Repo,
+    find_folder,
+    github_name,
+    identity_path,
+    look_alike,
+    parse_repo_url,
+    parse_skill_path,
+    parse_slug,
+    read_bundle,
+)
 from shared.stats import get_stats
-from shared.submission_store import commit, create, get_submission
-from shared.submissions import CATEGORIES, PARKED_STATES, State, Submission, new_id, reopen, token_hash
+from shared.submission_store import commit, create, get_submission, get_submissions_fresh
+from shared.submissions import (
+    ACTIVE_STATES,
+    CATEGORIES,
+    PARKED_STATES,
+    State,
+    Submission,
+    new_id,
+    reopen,
+    token_hash,
+)
 from shared.telemetry import logger
-from shared.timing import IDEMPOTENCY_TTL
+from shared.timing import IDEMPOTENCY_TTL, RESOLVE_BUDGET
 
 
 class Accepted(NamedTuple):
@@ -63,13 +95,37 @@ async def submit_bundle(
 async def submit_repo(
     repo_url: str, skill_name: str | None, skill_path: str | None, sent_by: str | None, idempotency: Idempotency | None
 ) -> Accepted:
-    repo = parse_repo_url(repo_url)
-    path, slug = _path_and_slug(repo, skill_name, skill_path)
+    repo = parse_repo_url(repo_url, get_settings().github_host)
+    place = _place_as_sent(repo, skill_name, skill_path)
     if earlier := await _find_earlier(idempotency):
         return earlier
     await _refuse_when_full()
-    draft = _draft(repo.source, path, f"{repo.owner}/{repo.name}/{slug}", repo_url=repo.url, sent_by=sent_by)
-    return await _remembered(await _accept(draft, idempotency), idempotency)
+    place = await _place_on_github(repo, place)
+    draft = _draft(repo.source, place.path, place.skill_name, repo_url=repo.url, sent_by=sent_by, ref=place.ref)
+    accepted = await _accept(draft, idempotency)
+    if accepted.flag is not None:
+        accepted = await _resubmit_repo(accepted.submission, repo)
+    return await _remembered(accepted, idempotency)
+
+
+async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
+    """Every skill of a repository with what became of it here, and whether there are more than could be listed."""
+    repo = parse_repo_url(repo_url, get_settings().github_host)
+    try:
+        found = await get_github().get_repo(repo.owner, repo.name)
+        pinned = await get_github().resolve_ref(found, repo.tree)
+        listed = await get_github().discover(found, pinned.commit)
+    except Refused as refusal:
+        raise Unprocessable(str(refusal), refusal.code) from refusal
+    except Deferred as deferred:
+        raise BadGateway(str(deferred), deferred.code) from deferred
+    known = await _submitted_from(repo.source)
+    skills: list[dict[str, str | None]] = []
+    for skill in listed.skills:
+        here = known.get(identity_path(skill.path, pinned.ref))
+        status = {"status": here.state, "submissionId": here.id} if here else {"status": "new"}
+        skills.append({"name": skill.name, "path": skill.path, **status})
+    return skills, listed.truncated
 
 
 async def send_or_leave_to_scan(submission: Submission) -> None:
@@ -79,18 +135,94 @@ async def send_or_leave_to_scan(submission: Submission) -> None:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
 
 
-def _path_and_slug(repo: Repo, skill_name: str | None, skill_path: str | None) -> tuple[str, str]:
-    """The slug is the folder of SKILL.md, the repository's name at its root. What only GitHub can resolve to a path
-    starts with a slash, as no path does."""
-    if skill_path:
-        path = parse_skill_path(skill_path)
-        return path, parse_slug((repo.name if path == "." else path.rpartition("/")[2]).lower())
-    if skill_name:
-        return f"/name/{skill_name}", parse_slug(skill_name)
+class _Place(NamedTuple):
+    """Where in a repository a skill is. What only GitHub can resolve to a path starts with a slash, as no path does."""
+
+    path: str
+    skill_name: str
+    ref: str | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.path.startswith("/")
+
+
+def _place_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None) -> _Place:
+    """The slug is the folder of SKILL.md, the repository's name at its root."""
+    path = parse_skill_path(skill_path) if skill_path else None
     if repo.tree:
-        folder = repo.tree.rpartition("/")[2] if "/" in repo.tree else repo.name
-        return f"/tree/{repo.tree}", parse_slug(folder.lower())
-    return ".", parse_slug(repo.name.lower())
+        tree = repo.tree if path in (None, ".") else f"{repo.tree}/{path}"
+        folder = tree.rpartition("/")[2] if "/" in tree else repo.name
+        return _Place(f"/tree/{tree}", _name(repo, folder))
+    if path:
+        return _Place(path, _name(repo, repo.name if path == "." else path.rpartition("/")[2]))
+    if skill_name:
+        return _Place(f"/name/{parse_slug(skill_name)}", _name(repo, skill_name))
+    return _Place("/name/", _name(repo, repo.name))
+
+
+def _name(repo: Repo, folder: str) -> str:
+    return f"{repo.owner}/{repo.name}/{parse_slug(folder.lower())}"
+
+
+async def _place_on_github(repo: Repo, place: _Place) -> _Place:
+    """Asked for five seconds; when GitHub is silent, the skill is accepted as it was named and its worker asks."""
+    if place.is_settled:
+        return place
+    try:
+        async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()):
+            found = await get_github().get_repo(repo.owner, repo.name)
+            tree = place.path.removeprefix("/tree/") if place.path.startswith("/tree/") else None
+            pinned = await get_github().resolve_ref(found, tree)
+            wanted = place.path.removeprefix("/name/") if tree is None else None
+            path = pinned.path or await find_folder(found, pinned, wanted or None)
+    except Refused as refusal:
+        raise Unprocessable(str(refusal), refusal.code) from refusal
+    except (Deferred, TimeoutError):
+        return place
+    return _Place(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
+
+
+async def _resubmit_repo(existing: Submission, repo: Repo) -> Accepted:
+    """The same commit is the same content. When GitHub is silent, nothing is known to have changed."""
+    if existing.state in ACTIVE_STATES or not _may_reopen(existing):
+        return Accepted(existing, _flag_of(existing))
+    commit_now = await _head(repo, existing)
+    reason = "a new commit was submitted"
+    if commit_now is None or commit_now == existing.commit:
+        if existing.state not in CATEGORIES["rejected"] or not _has_newer_rules(existing):
+            return Accepted(existing, _flag_of(existing))
+        reason = "the rules have changed since it was refused"
+    try:
+        reopened = await commit(lambda at: reopen(existing, "system", at, reason))
+    except LostLease:  # it moved meanwhile: what it is now decides
+        return await _resubmit_repo(await get_submission(existing.id), repo)
+    await send_or_leave_to_scan(reopened)
+    return Accepted(reopened, "requeued")
+
+
+async def _head(repo: Repo, existing: Submission) -> str | None:
+    try:
+        async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()):
+            found = await get_github().get_repo(repo.owner, repo.name)
+            return (await get_github().resolve_ref(found, existing.ref)).commit
+    except (Refused, Deferred, TimeoutError) as silent:
+        logger.info("head not known", extra={"submission": existing.id, "problem": str(silent)})
+        return None
+
+
+def _has_newer_rules(existing: Submission) -> bool:
+    from shared.scanner import RULE_SET_VERSION  # here: it loads the matcher, which nothing else in an API needs
+
+    return existing.rule_set is not None and existing.rule_set != RULE_SET_VERSION
+
+
+async def _submitted_from(source: str) -> dict[str, Submission]:
+    rows = await query_all(get_kv(), f"unique:{source}")
+    ids = {row.sort: msgspec.json.decode(row.text)["id"] for row in rows}
+    fresh = await get_submissions_fresh(ids.values())
+    by_id = {submission.id: submission for submission in fresh.submissions}
+    return {path: by_id[submission_id] for path, submission_id in ids.items() if submission_id in by_id}
 
 
 def _draft(source: str, path: str, skill_name: str, **more: str | None) -> Submission:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.db import get_kv, get_queue, now
-from shared.errors import Blocked, Deferred, Duplicate, LostLease, NeedsPerson, NotFound, PlatformError, Refused
+from shared.errors import Blocked, Deferred, Duplicate, LostLease, NeedsPerson, Refused, Unavailable
 from shared.pause import PAUSE_KEY, Pause, pause_of
 from shared.receipt_store import find_receipt
 from shared.skill_store import find_skill
@@ -176,6 +176,6 @@ def describe(fault: BaseException) -> str:
     """For the record and its readers: our own words, never an internal message."""
     if isinstance(fault, TimeoutError):
         return "it took too long"
-    if isinstance(fault, PlatformError) and not isinstance(fault, NotFound):
+    if isinstance(fault, Unavailable):
         return str(fault).rstrip(".")
     return f"an unexpected fault ({type(fault).__name__})"

@@ -33,7 +33,8 @@ class Enumerated(NamedTuple):
 
 
 def skill_key(name: str) -> Key:
-    return Key(f"skill:{name}")
+    """GitHub compares names without regard to case, so do we; the document keeps the name as it is written."""
+    return Key(f"skill:{name.lower()}")
 
 
 async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
@@ -66,7 +67,7 @@ async def get_skill(name: str) -> Skill:
 
 async def get_versions(name: str) -> list[SkillVersion]:
     """Newest first."""
-    rows = await query_all(get_kv(), f"version:{name}")
+    rows = await query_all(get_kv(), f"version:{name.lower()}")
     return [_VERSION.decode(row.text) for row in reversed(rows)]
 
 
@@ -175,15 +176,15 @@ def _version_put(version: SkillVersion) -> Put:
 
 
 def _version_key(version: SkillVersion) -> Key:
-    return Key(f"version:{version.name}", sort_key(version.version))
+    return Key(f"version:{version.name.lower()}", sort_key(version.version))
 
 
 def _alias_put(name: str) -> Put:
-    return Put(Key(f"skill:alias:{split_name(name).slug}", name), encode({"name": name}))
+    return Put(Key(f"skill:alias:{split_name(name).slug.lower()}", name), encode({"name": name}))
 
 
 async def _resolve(slug: str) -> str:
-    names = [row.sort for row in await query_all(get_kv(), f"skill:alias:{slug}")]
+    names = [row.sort for row in await query_all(get_kv(), f"skill:alias:{slug.lower()}")]
     if not names:
         raise _not_found(slug)
     if len(names) > 1:

@@ -123,11 +123,14 @@ def _horizon(pages: Iterable[Page], descending: bool) -> str | None:
 
 
 async def _recent_feed(at: datetime) -> dict[str, SubmissionRow]:
-    """What changed in the last two minutes, strongly consistent: an index may not show it yet."""
+    """What changed in the last two minutes, strongly consistent: an index may not show it yet. The newest first: should
+    a minute have more than a page takes, the index has caught up with the rest."""
     since = at - FEED_WINDOW
     minutes = [since + timedelta(minutes=n) for n in range(math.ceil(FEED_WINDOW / timedelta(minutes=1)))]
     partitions = {feed_partition(minute, shard) for minute in [*minutes, at] for shard in range(SHARDS)}
-    pages = await asyncio.gather(*(get_kv().query(Query(pk, after=stamp(since))) for pk in sorted(partitions)))
+    pages = await asyncio.gather(
+        *(get_kv().query(Query(pk, after=stamp(since), descending=True)) for pk in sorted(partitions))
+    )
     rows, _ = parse_each({row.key: row.text for page in pages for row in page.rows}, _ROW)
     return {row.id: row for row in sorted(rows, key=lambda row: row.version)}
 

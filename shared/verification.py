@@ -24,10 +24,9 @@ from shared.receipt_store import (
     receipt_key,
     receipt_put,
 )
-from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, scan_skill
+from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, finding_for, scan_skill
 from shared.scanner.report import decide as decide_tier1
 from shared.scanner.report import most_serious_first
-from shared.scanner.scan import finding_for
 from shared.skill_source import UPLOADS, Fetched, fetch_skill
 from shared.skill_store import publish, skill_key
 from shared.skills import Skill

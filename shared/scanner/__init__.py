@@ -1,10 +1,26 @@
 """Tier 1: judge a skill without running it. One call, `scan_skill`; one command, `python -m shared.scanner`."""
 
+from typing import TYPE_CHECKING, Any
+
 from shared.scanner.near_duplicates import similar_to
-from shared.scanner.pack import rule_set_version
 from shared.scanner.report import Finding, ScanReport
-from shared.scanner.scan import scan_skill
 
-RULE_SET_VERSION = rule_set_version()
+if TYPE_CHECKING:
+    from shared.scanner.scan import finding_for, scan_skill
 
-__all__ = ["RULE_SET_VERSION", "Finding", "ScanReport", "scan_skill", "similar_to"]
+    RULE_SET_VERSION: str
+
+__all__ = ["RULE_SET_VERSION", "Finding", "ScanReport", "finding_for", "scan_skill", "similar_to"]
+
+
+def __getattr__(name: str) -> Any:
+    """The matcher is loaded when it is first asked for: what only reads reports, like the API, starts without it."""
+    if name == "RULE_SET_VERSION":
+        from shared.scanner.pack import rule_set_version
+
+        return rule_set_version()
+    if name in ("finding_for", "scan_skill"):
+        from shared.scanner import scan
+
+        return getattr(scan, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -83,16 +83,14 @@ def test_a_second_submit_says_what_the_first_became():
     assert error_of(submit(a_bundle("nameless", "Other."))) == (409, "name_taken")
 
 
-def test_a_repository_is_accepted_and_parked_until_there_is_a_source():
+def test_a_repository_is_accepted_under_its_folder():
     created = call(
         handler, SUBMIT, body={"repoUrl": "https://github.com/a/b.git", "skillPath": "s/pdf", "source": "cli"}
     )
     assert (created.status, created.body["skillName"]) == (201, "a/b/pdf")
     assert "uploadToken" not in created.body
-    process(created.body["id"])
     shown = call(handler, ONE, path={"id": created.body["id"]}).body
-    assert (shown["state"], shown["reason"]) == ("ON_HOLD", "no GitHub source configured")
-    assert shown["repoUrl"] == "https://github.com/a/b"
+    assert (shown["state"], shown["repoUrl"]) == ("RECEIVED", "https://github.com/a/b")
 
 
 def test_R31_an_idempotency_key_repeats_the_answer():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from shared.content import content_hash_of
-from shared.errors import ConditionFailed, NotFound, Unavailable
+from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
 from shared.github import GitHub
 from shared.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
 from shared.secret_store import AdminToken, SecretValues
@@ -202,6 +202,20 @@ class FixedSecrets:
         return SecretValues(signing_key="k" * 64, admin_tokens=tokens, github_token=GITHUB_TOKEN)
 
 
+class SilentGitHub:
+    """Unit tests open no sockets: this one never answers."""
+
+    def __init__(self, clock) -> None:
+        self._clock = clock
+
+    async def get_repo(self, owner: str, name: str):
+        until = self._clock() + timedelta(minutes=2)
+        raise Deferred("We could not reach GitHub.", "GitHub", until, "github_down")
+
+    async def close(self) -> None:
+        pass
+
+
 async def no_judge(operation: str, params) -> dict:
     raise AssertionError("this test has no judge to ask")
 
@@ -221,7 +235,6 @@ def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings)
         region="us-east-1",
         endpoint_url=None,
         secrets_file=None,
-        github_api_url="http://127.0.0.1:9",  # nobody listens on the discard port
     )
     chosen = defaults if not settings else Settings(**{**_asdict(defaults), **settings})
     return Env(
@@ -229,7 +242,7 @@ def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings)
         content=MemoryContent(),
         queue=MemoryQueue(),
         secrets=secrets,
-        github=GitHub(chosen.github_api_url, secrets, clock),
+        github=GitHub(chosen.github_api_url, secrets, clock) if "github_api_url" in settings else SilentGitHub(clock),
         bedrock=bedrock,
         settings=chosen,
         clock=clock,
