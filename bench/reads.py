@@ -256,6 +256,7 @@ def _most_repeats(name: str, size: int, repeat: int) -> int:
 
 async def _sample(control: aiohttp.ClientSession, url: str, read: Read, ids: list[str]) -> Sample:
     before = await _requests_so_far(control, url)
+    gc.collect()  # what the reader before left behind is not this one's work
     wall, cpu = time.perf_counter(), time.process_time()
     count = await read(ids)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -277,7 +278,9 @@ def _report(samples: dict[tuple[str, int], list[Sample]], latency_ms: float) -> 
     for row in rows:
         row["wallRatio"] = {name: _ratio(row, by_case.get((name, row["ids"])), "wallMs") for name in (JSON, RAW)}
         row["cpuRatio"] = {name: _ratio(row, by_case.get((name, row["ids"])), "cpuMs") for name in (JSON, RAW)}
-    return {"latencyMs": latency_ms, "python": sys.version.split()[0], "rows": rows}
+    # Others at work on the same cores stretch wall times without limit; CPU times and their ratios much less.
+    busy = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
+    return {"latencyMs": latency_ms, "python": sys.version.split()[0], "machine": busy, "rows": rows}
 
 
 def _row(name: str, size: int, taken: list[Sample], latency_ms: float) -> dict[str, Any]:
@@ -300,7 +303,11 @@ def _ratio(row: dict[str, Any], other: dict[str, Any] | None, field: str) -> flo
 
 
 def _print_table(report: dict[str, Any]) -> None:
-    print(f"Reads of 1 KB documents, {report['latencyMs']} ms per request, Python {report['python']}\n")
+    machine = report["machine"]
+    print(f"Reads of 1 KB documents, {report['latencyMs']} ms per request, Python {report['python']}")
+    print(
+        f"Load {machine['load']} on {machine['cores']} cores; above their number, wall times are the others' doing.\n"
+    )
     columns = ("ids", "requests", "wall ms", "trips", "best", "CPU ms", "CPU/json", "CPU/raw")
     print(f"{'reader':38}" + "".join(f"{column:>10}" for column in columns))
     for row in report["rows"]:
