@@ -6,9 +6,9 @@ from shared.scanner.matching import Hit
 from shared.scanner.report import Capability, FrontMatter
 
 TOOLS = {
-    "shell": re.compile(r"bash|shell|terminal|execute|run_|python|\*|powershell", re.IGNORECASE),
-    "network": re.compile(r"web|fetch|http|browser|search|curl|network|\*", re.IGNORECASE),
-    "files": re.compile(r"write|edit|create|notebook|\*", re.IGNORECASE),
+    "shell": re.compile(r"bash|shell|terminal|execute|run_|python|^\*$|powershell", re.IGNORECASE),
+    "network": re.compile(r"web|fetch|http|browser|search|curl|network|^\*$", re.IGNORECASE),
+    "files": re.compile(r"write|edit|create|notebook|^\*$", re.IGNORECASE),
 }
 SIGNALS = {
     "network": ("SIG-SENDS", "SIG-FETCHES"),

@@ -38,8 +38,9 @@ def _meet(within: str, one: Hit, other: Hit) -> bool:
         return _is_script(one) and _is_script(other)
     if one.path != other.path:
         return False
-    distance = abs(one.line - other.line)
-    return within == "file" or distance == 0 or (within == "near" and distance <= NEAR)
+    if within == "line":
+        return one.command == other.command
+    return within == "file" or abs(one.line - other.line) <= NEAR
 
 
 def _is_script(hit: Hit) -> bool:

@@ -1,14 +1,13 @@
 """What is in the folder: which files are text, what the others are, and which of them should not be there at all."""
 
 import hashlib
-import io
 import re
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 import msgspec
 
+from shared.scanner.archives import Opened, open_archive
 from shared.scanner.report import ScannedFile
 
 MAX_TEXT_FILE = 1_000_000
@@ -33,7 +32,7 @@ COMPILED_CODE = (
     *(".pyc", ".pyo", ".class", ".jar", ".so", ".dylib", ".dll", ".exe", ".node", ".o", ".a", ".wasm", ".msi", ".dmg"),
     *(".pkg", ".deb", ".rpm", ".apk", ".scr", ".com", ".lnk", ".hta"),
 )
-ARCHIVE_MAGIC = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!", b"\x28\xb5\x2f\xfd")
+ARCHIVE_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!", b"\x28\xb5\x2f\xfd")
 OFFICE = (
     ".docx",
     ".xlsx",
@@ -51,7 +50,19 @@ OFFICE = (
 )
 MEDIA_MAGIC = (
     *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF", b"OTTO", b"wOFF", b"wOF2", b"\0\1\0\0", b"ttcf", b"true"),
-    *(b"ID3", b"OggS", b"fLaC", b"\0\0\1\0", b"BM", b"SQLite format 3", b"II*\0", b"MM\0*", b"\x1aE\xdf\xa3"),
+    *(
+        b"ID3",
+        b"OggS",
+        b"fLaC",
+        b"\0\0\1\0",
+        b"BM",
+        b"SQLite format 3",
+        b"II*\0",
+        b"MM\0*",
+        b"\x1aE\xdf\xa3",
+        b"PAR1",
+        b"\x93NUMPY",
+    ),
 )
 UNSAFE_PATH = re.compile(r"^[/~]|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|(^|/)\.\.(/|$)")
 
@@ -63,6 +74,7 @@ class Item(msgspec.Struct, frozen=True):
     text: str | None = None
     breaks: str = ""
     detail: str = ""
+    packed: bool = False  # found inside an archive: read, but not a file of the skill
 
 
 class Inventory(msgspec.Struct, frozen=True):
@@ -74,13 +86,19 @@ class Inventory(msgspec.Struct, frozen=True):
 def take_inventory(files: Mapping[str, bytes]) -> Inventory:
     """SKILL.md first: under a bound it is the last thing that may be left out."""
     records = {path: ScannedFile(path, hashlib.sha256(files[path]).hexdigest(), len(files[path])) for path in files}
-    items, incomplete, total = [], [], 0
+    items: list[Item] = []
+    incomplete: list[str] = []
+    total = 0
     for count, path in enumerate(sorted(files, key=_reading_order)):
         total += len(files[path])
-        reason = _over_bound(count, total)
-        item = Item(_skipped(records[path], reason)) if reason else look_at(records[path], files[path])
-        items.append(item)
-        incomplete += [f"{path}: {item.record.skipped}"] if reason else _cut_short(item)
+        if reason := _over_bound(count, total):
+            items.append(Item(_skipped(records[path], reason)))
+            incomplete.append(f"{path}: {reason}")
+            continue
+        found = look_at(records[path], files[path], room=MAX_SKILL - total)
+        total += sum(item.record.size for item in found if item.packed)
+        incomplete += [reason for item in found for reason in _cut_short(item)]
+        items += found
     return Inventory(tuple(items), _bounded(incomplete), content_hash(records.values()))
 
 
@@ -89,35 +107,39 @@ def content_hash(records: Iterable[ScannedFile]) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def look_at(record: ScannedFile, content: bytes) -> Item:
+def look_at(record: ScannedFile, content: bytes, room: int = MAX_SKILL) -> list[Item]:
+    """The file itself, and the files inside it when it is an archive that can be read."""
     name = record.path.lower()
     if UNSAFE_PATH.search(record.path):
-        return Item(record, _text_of(content), "FILE-UNSAFE-PATH", record.path[:120])
+        return [Item(record, _text_of(content), "FILE-UNSAFE-PATH", record.path[:120])]
     if content.startswith(PROGRAM_MAGIC) or name.endswith(COMPILED_CODE):
-        return Item(_skipped(record, "compiled code"), None, "FILE-PROGRAM", PurePosixPath(record.path).name)
-    if content.startswith(b"PK\x03\x04"):
-        return _zip(record, content)
+        return [Item(_skipped(record, "compiled code"), None, "FILE-PROGRAM", PurePosixPath(record.path).name)]
     if content.startswith(ARCHIVE_MAGIC) or content[257:262] == b"ustar":
-        return Item(_skipped(record, "archive"), None, "FILE-ARCHIVE", PurePosixPath(record.path).name)
-    text = None if content.startswith(MEDIA_MAGIC) and b"\0" in content[:4096] else _text_of(content)
+        return _look_inside(record, open_archive(content, room))
+    is_media = content.startswith(MEDIA_MAGIC) or content[4:8] == b"ftyp"
+    text = None if is_media and b"\0" in content[:4096] else _text_of(content)
     if text is None:
-        return Item(_skipped(record, "binary"))
-    return Item(record, text)
+        breaks = "" if is_media else "FILE-UNKNOWN-DATA"
+        return [Item(_skipped(record, "binary"), None, breaks, PurePosixPath(record.path).name)]
+    return [Item(record, text)]
 
 
-def _zip(record: ScannedFile, content: bytes) -> Item:
-    try:
-        members = zipfile.ZipFile(io.BytesIO(content)).infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        return Item(_skipped(record, "archive"), None, "FILE-ARCHIVE", "an archive that does not open")
-    if any(member.flag_bits & 1 for member in members):
-        return Item(_skipped(record, "archive"), None, "FILE-LOCKED-ARCHIVE", "entries need a password")
-    if any(member.filename.lower().endswith("vbaproject.bin") for member in members):
-        return Item(_skipped(record, "document"), None, "FILE-MACRO", "vbaProject.bin")
-    if record.path.lower().endswith(OFFICE):
-        return Item(_skipped(record, "document"))
-    names = ", ".join(member.filename for member in members[:5])
-    return Item(_skipped(record, "archive"), None, "FILE-ARCHIVE", names[:120])
+def _look_inside(record: ScannedFile, opened: Opened) -> list[Item]:
+    if any(name.lower().endswith("vbaproject.bin") for name in opened.members):
+        return [Item(_skipped(record, "document"), None, "FILE-MACRO", "vbaProject.bin")]
+    if record.path.lower().endswith(OFFICE) and not opened.breaks:
+        return [Item(_skipped(record, "document"))]
+    items = [Item(_skipped(record, "archive, its files were read"), None, opened.breaks, opened.detail)]
+    for name, content in opened.members.items():
+        items.append(_look_at_member(f"{record.path}!{name}", content))
+    return items
+
+
+def _look_at_member(path: str, content: bytes) -> Item:
+    record = ScannedFile(path, hashlib.sha256(content).hexdigest(), len(content))
+    if content.startswith(ARCHIVE_MAGIC) and not path.lower().endswith(OFFICE):
+        return Item(record, None, "FILE-ARCHIVE", "an archive inside an archive", packed=True)
+    return msgspec.structs.replace(look_at(record, content)[0], packed=True)
 
 
 def _text_of(content: bytes) -> str | None:

@@ -34,6 +34,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     line: int
     column: int
+    command: int  # the line on which its command begins, when lines are continued
     text: str
     excerpt: str
     place: Place
@@ -87,7 +88,7 @@ def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
 
 def _hits_in(pack: Pack, path: str, page: Page, text: str, deadline: Deadline) -> list[Hit]:
     data = text.encode("utf-8", "surrogatepass").lower()
-    lines = _Lines(data)
+    lines, commands = _Lines(data), _Lines(CONTINUATION.sub(b"  ", data))
     hits: dict[tuple[str, int], Hit] = {}
     for match in _matches(data, deadline):
         line, column = lines.locate(match.start)
@@ -98,8 +99,16 @@ def _hits_in(pack: Pack, path: str, page: Page, text: str, deadline: Deadline) -
         if (known is not None and known.live) or not _counts(rule, place) or _is_trusted(pack, rule, data, match):
             continue
         excerpt = excerpt_of(page.lines[line - 1], column)
+        command = commands.locate(match.start)[0]
         hits[rule.id, line] = Hit(
-            rule=rule, path=path, line=line, column=column, text=found, excerpt=excerpt, place=place
+            rule=rule,
+            path=path,
+            line=line,
+            column=column,
+            command=command,
+            text=found,
+            excerpt=excerpt,
+            place=place,
         )
     return list(hits.values())
 
@@ -117,12 +126,24 @@ def _hits_in_blob(pack: Pack, path: str, page: Page, blob: decoding.Decoded, dea
         found = data[match.start : match.end].decode("utf-8", "replace")
         excerpt = f"{blob.how} of: {excerpt_of(' '.join(text.split()), 1)}"
         place = Place(HIDDEN, documented)
-        hits.append(Hit(rule=rule, path=path, line=blob.line, column=1, text=found, excerpt=excerpt, place=place))
+        hits.append(
+            Hit(
+                rule=rule,
+                path=path,
+                line=blob.line,
+                column=1,
+                command=blob.line,
+                text=found,
+                excerpt=excerpt,
+                place=place,
+            )
+        )
     return hits
 
 
 def _matches(data: bytes, deadline: Deadline) -> list[_Match]:
-    data = CONTINUATION.sub(b"  ", data)
+    # The added line end closes the last command of a file that has none.
+    data = CONTINUATION.sub(b"  ", data) + b"\n"
     matches = list(_yara_matches(load_matcher(), data, deadline))
     excuses = _excuses(matches, data, deadline)
     matches = [match for match in matches if not any(_overlap(match, excuse) for excuse in excuses.get(match.rule, ()))]
@@ -167,7 +188,7 @@ def _scan(rules: yara_x.Rules, data: bytes, deadline: Deadline) -> yara_x.ScanRe
     # One scanner per call: a scanner is not safe to share between threads, and making one takes under a millisecond.
     scanner = yara_x.Scanner(rules)
     scanner.max_matches_per_pattern(MAX_MATCHES)
-    scanner.set_timeout(int(min(60.0, max(0.0, deadline.seconds_left()))) + 1)
+    scanner.set_timeout(max(1, int(min(60.0, deadline.seconds_left()))))
     try:
         return scanner.scan(data)
     except yara_x.TimeoutError as error:

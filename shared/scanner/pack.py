@@ -22,6 +22,8 @@ COMPILED_PACK = Path(__file__).parent / "rules.pack"
 # What a change of these means is a new verdict for old content; the rest is only presentation.
 PRESENTATION = {"__init__.py", "__main__.py", "build.py", "terminal.py", "sarif.py"}
 RELEASE = "2026.11"
+# A literal space (group 1) that no quantifier follows; escapes and character classes are passed over.
+_SPACE_OR_OTHER = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|( )(?![?*+{])")
 
 
 class RuleError(ValueError):
@@ -165,7 +167,7 @@ def _compile(patterns: dict[str, tuple[str, ...]], words: dict[str, str]) -> byt
 
 
 def _yara_rule(rule_id: str, patterns: list[str]) -> str:
-    strings = "\n".join(f"    $p{index} = /{_escape_slashes(p)}/" for index, p in enumerate(patterns))
+    strings = "\n".join(f"    $p{index} = /{_escape_slashes(loosen_spaces(p))}/" for index, p in enumerate(patterns))
     return f"rule {rule_id.replace('-', '_')} {{\n  strings:\n{strings}\n  condition:\n    any of them\n}}"
 
 
@@ -179,6 +181,11 @@ def expand(pattern: str, words: dict[str, str]) -> str:
             break
         pattern = expanded
     return pattern
+
+
+def loosen_spaces(pattern: str) -> str:
+    """A space in a pattern stands for any white space: commands are re-formatted and prose is wrapped."""
+    return _SPACE_OR_OTHER.sub(lambda m: m.group() if m.group(1) is None else r"\s+", pattern)
 
 
 def _escape_slashes(pattern: str) -> str:

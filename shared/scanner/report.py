@@ -90,6 +90,11 @@ class ScanReport(msgspec.Struct, frozen=True, kw_only=True):
     signature: tuple[int, ...]
     receipt: Receipt
 
+    def adding(self, findings: Iterable[Finding]) -> "ScanReport":
+        """The same scan with what was learned after it, such as that it resembles a blocked skill; decided again."""
+        together = tuple(sorted({*self.findings, *findings}, key=most_serious_first))
+        return msgspec.structs.replace(self, findings=together, **decide(together, self.incomplete).as_dict())
+
     def as_dict(self) -> dict[str, Any]:
         return dict(msgspec.to_builtins(self))
 
@@ -99,6 +104,9 @@ class Decision(msgspec.Struct, frozen=True):
     action: Action
     certain: bool
     score: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self)
 
 
 ACTION_ORDER = (Action.BLOCK, Action.REVIEW, Action.NOTE, Action.NONE)

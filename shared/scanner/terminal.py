@@ -31,7 +31,7 @@ class Terminal:
         lines += [self._paint("dim", f"  note    {_place(f)}  {f.title} ({f.context})") for f in notes[:MAX_NOTES]]
         if len(notes) > MAX_NOTES:
             lines.append(self._paint("dim", f"  note    and {len(notes) - MAX_NOTES} more that are only described"))
-        return "\n".join(lines)
+        return "\n".join([*lines, ""] if len(lines) > 1 else lines)
 
     def summary(self, verdicts: list[Verdict], seconds: float) -> str:
         counts = [f"{verdicts.count(v)} {v}" for v in Verdict if verdicts.count(v)]

@@ -24,9 +24,8 @@ def skill(example: Any) -> dict[str, bytes]:
 
 
 def fires(rule: Rule, example: Any) -> bool:
-    if isinstance(example, dict) and "link" in example:  # only a source can see a link; it reports it like this
-        found = finding_for("FILE-SYMLINK", example["link"], f"-> {example['target']}")
-        return scan_skill(skill("Text."), [found]).action is rule.action
+    if isinstance(example, dict) and "seen" in example:  # by the source or the store, which report it like this
+        return scan_skill(skill("Text."), [finding_for(rule.id, "SKILL.md", example["seen"])]).action is rule.action
     if rule.action is Action.NONE:
         return any(hit.rule.id == rule.id and hit.live for hit in hits_in(skill(example)))
     return any(f.rule == rule.id and f.action is rule.action for f in scan_skill(skill(example)).findings)
