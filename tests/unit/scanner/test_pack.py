@@ -51,23 +51,17 @@ def test_the_table_has_one_line_per_rule(capsys: pytest.CaptureFixture[str]) -> 
     assert len(lines) == len(build.published_rules()) + 1
 
 
+COMPLETE = "id: A, title: t, severity: low, action: none, why: w, fix: f"
+
+
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
         ("  - id: A\n", "x.yaml: rule A"),
-        ("  - {id: A, title: t, severity: huge, action: block, why: w, fix: f}\n", "severity"),
-        (
-            "category: x\nrules:\n  - {id: A, title: t, severity: low, action: block, why: w, fix: f, colour: x}\n",
-            "colour",
-        ),
-        (
-            "category: x\nrules:\n  - {id: A, title: t, severity: low, action: block, why: w, fix: f, patterns: ['(']}\n",
-            "rule A",
-        ),
-        (
-            "category: x\nrules:\n" + "  - {id: A, title: t, severity: low, action: block, why: w, fix: f}\n" * 2,
-            "twice",
-        ),
+        (f"  - {{{COMPLETE.replace('low', 'huge')}}}\n", "severity"),
+        (f"  - {{{COMPLETE}, colour: x}}\n", "colour"),
+        (f"  - {{{COMPLETE}, patterns: ['(']}}\n", "rule A"),
+        (f"  - {{{COMPLETE}}}\n" * 2, "twice"),
     ],
 )
 def test_a_rule_that_is_wrong_is_named(tmp_path: Path, rules: str, message: str) -> None:
