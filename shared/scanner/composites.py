@@ -1,11 +1,13 @@
 """What single lines do not show: a credential read here and sent there, across lines and across files."""
 
+import re
 from collections.abc import Iterable
 
 from shared.scanner.context import MARKDOWN
 from shared.scanner.matching import Hit
 from shared.scanner.pack import Rule
 
+SCRIPT_NAME = re.compile(r"[a-z0-9_-]+\.[a-z0-9]+$")
 NEAR = 15
 MAX_PER_SIGNAL = 50
 
@@ -18,6 +20,13 @@ def find_composites(rules: Iterable[Rule], hits: list[Hit]) -> list[tuple[Rule, 
         if all(signals):
             found += [(rule, anchor) for anchor in _meetings(rule.within, signals)]
     return found
+
+
+def find_downloads_run_later(hits: list[Hit]) -> list[Hit]:
+    """Scripts that one command downloads and another runs, told by their file name."""
+    run = {match.group() for hit in _signal_hits("SIG-RUNS-SCRIPT", hits) if (match := SCRIPT_NAME.search(hit.text))}
+    downloads = _signal_hits("SIG-DOWNLOADS-SCRIPT", hits)
+    return [hit for hit in downloads if (match := SCRIPT_NAME.search(hit.text)) and match.group() in run]
 
 
 def _signal_hits(name: str, hits: list[Hit]) -> list[Hit]:

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from shared.scanner import hidden_text
 from shared.scanner.capabilities import find_capabilities
-from shared.scanner.composites import find_composites
+from shared.scanner.composites import find_composites, find_downloads_run_later
 from shared.scanner.front_matter import read_front_matter
 from shared.scanner.inventory import Inventory, Item, take_inventory
 from shared.scanner.leaked_secrets import find_leaks
@@ -118,11 +118,10 @@ def _from_hits(hits: list[Hit]) -> list[Finding]:
 
 
 def _from_composites(hits: list[Hit]) -> list[Finding]:
-    rules = [rule for rule in load_pack().rules.values() if rule.all_of]
-    return [
-        _finding(rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label)
-        for rule, hit in find_composites(rules, hits)
-    ]
+    rules = load_pack().rules
+    found = find_composites([rule for rule in rules.values() if rule.all_of], hits)
+    found += [(rules["RC-DOWNLOAD-RUN-LATER"], hit) for hit in find_downloads_run_later(hits)]
+    return [_finding(rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label) for rule, hit in found]
 
 
 def _from_package_names(hits: list[Hit]) -> list[Finding]:
