@@ -19,7 +19,7 @@ SAM_CONFIG_prod := prod
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
-.PHONY: help setup run admin-token check test bench bench-scanner format pins rules rule-pack build deploy
+.PHONY: help setup run admin-token check test bench format pins rules rule-pack build deploy
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -48,8 +48,8 @@ check: setup ## format, lint, types, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## run the benchmarks; the results are in bench/results
-	@for script in bench/*.py; do PYTHONPATH=. $(BIN)/python $$script; done
+bench: rule-pack ## run the benchmarks; the results are in bench/results
+	@failed=0; for name in reads scanner; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
 format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
@@ -102,6 +102,3 @@ rule-pack: setup ## compile the scanner's rules into one file that is loaded at 
 rules: setup ## list the scanner's rules, and write docs/rules.md from them
 	@$(BIN)/python -m shared.scanner.build --docs >/dev/null
 	@$(BIN)/python -m shared.scanner.build --list
-
-bench-scanner: rule-pack ## measure the scanner: skills per second, p95, load time
-	@$(BIN)/python -m bench.scanner
