@@ -1,6 +1,7 @@
 """HTTP for the functions behind the gateway: a request in, an answer out, errors to status codes in one table.
 
-The gateway has matched the route already (`routeKey`), so a function's routes are a dictionary.
+The gateway has matched the route already (`routeKey`), so a function's routes are a dictionary. Answers are JSON
+unless their body is bytes; pages and assets are.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ _HEADERS = {
     "content-type": "application/json; charset=utf-8",
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
+    "strict-transport-security": "max-age=31536000",  # browsers heed it on https only
 }
 
 T = TypeVar("T")
@@ -48,9 +50,31 @@ class Request(NamedTuple):
     path: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    cookies: Mapping[str, str] = {}
+    url_path: str = ""
+
+    @property
+    def is_https(self) -> bool:
+        return self.headers.get("x-forwarded-proto") == "https"
+
+    @property
+    def media_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def form(self) -> dict[str, str]:
+        """The fields of a form without files. Each may be there once."""
+        if self.media_type != "application/x-www-form-urlencoded":
+            raise errors.WrongMediaType("Send this form as `application/x-www-form-urlencoded`.")
+        try:
+            pairs = parse_qsl(self.body.decode(), keep_blank_values=True, max_num_fields=200, errors="strict")
+        except ValueError as error:
+            raise errors.InvalidRequest("The form cannot be read.", code="invalid_body") from error
+        if len(dict(pairs)) != len(pairs):
+            raise errors.InvalidRequest("Each field of the form may be given once.", code="invalid_body")
+        return dict(pairs)
 
     def json(self, type_: type[T]) -> T:
-        if self.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        if self.media_type != "application/json":
             raise errors.WrongMediaType("Send JSON, with the header `Content-Type: application/json`.")
         try:
             return msgspec.convert(_strict_json(self.body), type_)
@@ -84,44 +108,62 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    body: Any
+    body: Any  # bytes go out as they are, under a content-type of their own; everything else as JSON
     status: int = 200
+    headers: Mapping[str, str] = {}
+    cookies: tuple[str, ...] = ()
+
+
+class Problem(NamedTuple):
+    """What went wrong, in words for whoever asked."""
+
+    status: int
+    code: str
+    message: str
+    request_id: str
+    details: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = {}
 
 
 Route = Callable[[Request], Awaitable[Answer]]
+Explain = Callable[[Problem, Mapping[str, str]], Answer]  # a problem and the visitor's cookies
 
 
-def http_handler(routes: Mapping[str, Route]) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+def http_handler(
+    routes: Mapping[str, Route], explain: Explain | None = None
+) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+    """`explain` makes the page that tells a person of a problem. Programs, under /api/, get JSON."""
+
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         if event.get("version") != "2.0" or "routeKey" not in event:
             raise ValueError("This function answers HTTP API events only.")
         time_left = runtime.time_left(context)
         try:
-            return runtime.run(lambda: _answer(event, routes, time_left), time_left)
+            return runtime.run(lambda: _answer(event, routes, explain, time_left), time_left)
         finally:
             telemetry.flush()
 
     return handler
 
 
-async def _answer(event: dict[str, Any], routes: Mapping[str, Route], time_left: timedelta) -> dict[str, Any]:
-    request_id = event["requestContext"]["requestId"]
+async def _answer(
+    event: dict[str, Any], routes: Mapping[str, Route], explain: Explain | None, time_left: timedelta
+) -> dict[str, Any]:
     try:
         # Whatever hangs, an answer goes out; a little after store calls end, which may still give half an answer.
         async with asyncio.timeout((time_left + runtime.ANSWER_MARGIN / 2).total_seconds()):
             answer = await routes[event["routeKey"]](_request(event))
-    except errors.RequestError as error:
-        answer = _refusal(error, request_id)
-    except (errors.Unavailable, TimeoutError) as error:
-        answer = _unavailable(error, request_id)
-    except (errors.LostLease, errors.ConditionFailed):
-        message = "Somebody else changed this at the same moment. Look at it again, then decide."
-        answer = _error_answer(409, "changed_meanwhile", message, request_id)
-    except Exception:  # noqa: BLE001 - the edge: a stranger gets a request id, the log gets the rest
-        logger.exception("request failed", extra={"route": event["routeKey"], "request": request_id})
-        answer = _error_answer(500, "internal_error", "Something went wrong here. It has been logged.", request_id)
+    except Exception as error:  # noqa: BLE001 - the edge: a stranger gets a request id, the log gets the rest
+        problem = _problem_of(error, event)
+        is_for_people = explain is not None and not event["rawPath"].startswith("/api/")
+        answer = explain(problem, cookies_of(event)) if explain and is_for_people else _json_of(problem)
+        answer = answer._replace(headers={**answer.headers, **problem.headers})
     return _response(answer, event["headers"].get("accept-encoding", ""))
+
+
+def cookies_of(event: Mapping[str, Any]) -> dict[str, str]:
+    pairs = (cookie.partition("=") for cookie in event.get("cookies", ()))
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _request(event: dict[str, Any]) -> Request:
@@ -133,7 +175,8 @@ def _request(event: dict[str, Any]) -> Request:
     raw = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass")
     if len(raw) > MAX_BODY:
         raise errors.TooLarge("The request is larger than 6 MB.")
-    return Request(query, event.get("pathParameters") or {}, event["headers"], raw)
+    path = event.get("pathParameters") or {}
+    return Request(query, path, event["headers"], raw, cookies_of(event), event.get("rawPath", ""))
 
 
 def _strict_json(raw: bytes) -> Any:
@@ -152,32 +195,42 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refusal(error: errors.RequestError, request_id: str) -> Answer:
-    answer = _error_answer(STATUS[type(error)], error.code, str(error), request_id, error.details)
+def _problem_of(error: Exception, event: Mapping[str, Any]) -> Problem:
+    request_id = event["requestContext"]["requestId"]
+    if isinstance(error, errors.RequestError):
+        return _refusal(error, request_id)
+    if isinstance(error, errors.Unavailable | TimeoutError):
+        return _unavailable(error, request_id)
+    if isinstance(error, errors.LostLease | errors.ConditionFailed):
+        message = "Somebody else changed this at the same moment. Look at it again, then decide."
+        return Problem(409, "changed_meanwhile", message, request_id)
+    logger.error("request failed", exc_info=error, extra={"route": event["routeKey"], "request": request_id})
+    return Problem(500, "internal_error", "Something went wrong here. It has been logged.", request_id)
+
+
+def _refusal(error: errors.RequestError, request_id: str) -> Problem:
+    problem = Problem(STATUS[type(error)], error.code, str(error), request_id, error.details)
     if isinstance(error, errors.TooManyRequests):
-        return answer._replace(headers={"retry-after": str(error.retry_after)})
+        return problem._replace(headers={"retry-after": str(error.retry_after)})
     if isinstance(error, errors.Unauthorized):
-        return answer._replace(headers={"www-authenticate": "Bearer"})
-    return answer
+        return problem._replace(headers={"www-authenticate": "Bearer"})
+    return problem
 
 
-def _unavailable(error: Exception, request_id: str) -> Answer:
+def _unavailable(error: Exception, request_id: str) -> Problem:
     logger.error("dependency unavailable", exc_info=error, extra={"request": request_id})
     telemetry.count("Unavailable")
     message = "We cannot answer at the moment. Nothing is lost; please try again in a few seconds."
-    answer = _error_answer(503, errors.Unavailable.code, message, request_id)
-    return answer._replace(headers={"retry-after": str(errors.Unavailable.retry_after)})
+    headers = {"retry-after": str(errors.Unavailable.retry_after)}
+    return Problem(503, errors.Unavailable.code, message, request_id, headers=headers)
 
 
-def _error_answer(
-    status: int, code: str, message: str, request_id: str, details: Mapping[str, Any] | None = None
-) -> Answer:
-    if status != 429:
-        message = _never_about_limits(message)
-    error: dict[str, Any] = {"code": code, "message": message, "requestId": request_id}
-    if details:
-        error["details"] = details
-    return Answer({"error": error, "message": message}, status)
+def _json_of(problem: Problem) -> Answer:
+    message = problem.message if problem.status == 429 else _never_about_limits(problem.message)
+    error: dict[str, Any] = {"code": problem.code, "message": message, "requestId": problem.request_id}
+    if problem.details:
+        error["details"] = problem.details
+    return Answer({"error": error, "message": message}, problem.status)
 
 
 def _never_about_limits(message: str) -> str:
@@ -186,10 +239,11 @@ def _never_about_limits(message: str) -> str:
 
 
 def _response(answer: Answer, accepted_encodings: str) -> dict[str, Any]:
-    body = msgspec.json.encode(answer.body)
+    body = answer.body if isinstance(answer.body, bytes) else msgspec.json.encode(answer.body)
     headers = {**_HEADERS, **answer.headers}
+    response: dict[str, Any] = {"statusCode": answer.status, "headers": headers, "cookies": list(answer.cookies)}
     if len(body) < COMPRESS_FROM or "gzip" not in accepted_encodings:
-        return {"statusCode": answer.status, "headers": headers, "body": body.decode(), "isBase64Encoded": False}
-    packed = base64.b64encode(gzip.compress(body, compresslevel=5, mtime=0)).decode()
+        return response | {"body": body.decode(), "isBase64Encoded": False}
     headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-    return {"statusCode": answer.status, "headers": headers, "body": packed, "isBase64Encoded": True}
+    packed = base64.b64encode(gzip.compress(body, compresslevel=5, mtime=0)).decode()
+    return response | {"body": packed, "isBase64Encoded": True}

@@ -9,20 +9,20 @@ from typing import Any
 import msgspec
 
 from functions.http import Answer, Request, http_handler
-from shared import intake, stats
+from functions.list_query import SERVED, filter_of, read_list_query
+from shared import feed, intake, stats
 from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content, get_kv, get_queue, get_secrets, now
-from shared.errors import InvalidRequest, NotFound
+from shared.documents import encode
+from shared.errors import InvalidRequest
 from shared.kv import Key
 from shared.skill_source import parse_repo_url
-from shared.submission_list import MAX_LIMIT, ListQuery, list_of_repo, list_submissions
+from shared.submission_list import MAX_LIMIT, list_of_repo, list_submissions
 from shared.submission_store import get_history, get_submission
-from shared.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
+from shared.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, Submission, staleness
 
-SERVED = (
-    "Served are: no filter, sort createdAt (default) or updatedAt; `state` (a state or category), sort updatedAt;"
-    " `repoUrl` without sort."
-)
+QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
+IDLE_RETRY = 5000
 
 
 class BundleFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,8 +79,8 @@ async def list_(request: Request) -> Answer:
     limit = request.whole_number("limit", default=50, lowest=1, highest=MAX_LIMIT)
     if "repoUrl" in request.query:
         return await _list_repo(request, limit)
-    query = _list_query(request, limit)
-    filter_ = f"submissions {query.states} {query.by_update} {query.descending}"
+    query = read_list_query(request, limit)
+    filter_ = filter_of(query)
     after = await read_cursor(request.query.get("cursor"), filter_)
     listing = await list_submissions(query._replace(after=after))
     return Answer(
@@ -98,6 +98,34 @@ async def list_(request: Request) -> Answer:
 async def get_stats(request: Request) -> Answer:
     request.allow_query()
     return Answer(await stats.get_stats())
+
+
+async def get_events(request: Request) -> Answer:
+    request.allow_query("since")
+    events, counted = await _news(request.query.get("since"))
+    return Answer(
+        {
+            "events": [event.row for event in events.events],
+            "stats": counted,
+            "lastEventId": events.last_id,
+            "reset": events.is_reset,
+            "more": events.has_more,
+        }
+    )
+
+
+async def stream(request: Request) -> Answer:
+    """Server-sent events in short answers: the gateway cannot stream, and EventSource comes back by itself."""
+    request.allow_query("since")
+    events, counted = await _news(request.headers.get("last-event-id") or request.query.get("since"))
+    pause = 0 if events.has_more else QUICK_RETRY if counted.active or events.events else IDLE_RETRY
+    lines = [f"retry: {pause}", ""]
+    if events.is_reset:
+        lines += ["event: reset", "data: {}", ""]
+    for position, row in events.events:
+        lines += [f"id: {position}", "event: submission", f"data: {encode(row)}", ""]
+    lines += [f"id: {events.last_id}", "event: stats", f"data: {encode(counted)}", "", ""]
+    return Answer("\n".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
 
 
 async def get_one(request: Request) -> Answer:
@@ -122,20 +150,21 @@ async def health(request: Request) -> Answer:
     return Answer({"status": "ok" if is_up else "degraded", "parts": states}, 200 if is_up else 503)
 
 
-async def no_such_route(request: Request) -> Answer:
-    raise NotFound("There is nothing at this address. See /api/v1/health, /api/v1/submissions, /api/v1/skills.")
-
-
 ROUTES = {
     "POST /api/v1/submissions": submit,
     "POST /api/v1/submissions/discover": discover,
     "GET /api/v1/submissions": list_,
     "GET /api/v1/submissions/stats": get_stats,
+    "GET /api/v1/submissions/events": get_events,
+    "GET /api/v1/submissions/stream": stream,
     "GET /api/v1/submissions/{id}": get_one,
     "GET /api/v1/health": health,
-    "$default": no_such_route,
 }
 handler = http_handler(ROUTES)
+
+
+async def _news(since: str | None) -> tuple[feed.Events, stats.Stats]:
+    return await asyncio.gather(feed.get_events(since, now()), stats.get_stats())
 
 
 def _idempotency(request: Request) -> intake.Idempotency | None:
@@ -161,26 +190,6 @@ def _accepted_answer(accepted: intake.Accepted) -> Answer:
     if accepted.flag is None:
         return Answer(body, 201)
     return Answer(body | {accepted.flag: True, "reason": submission.reason})
-
-
-def _list_query(request: Request, limit: int) -> ListQuery:
-    states = _states(request.query.get("state"))
-    sort = request.one_of("sort", ("createdAt", "updatedAt"), "updatedAt" if states else "createdAt")
-    if states and sort == "createdAt":
-        raise InvalidRequest(f"A list by state cannot be sorted by createdAt. {SERVED}", code="combination_not_served")
-    direction = request.one_of("sortDir", ("asc", "desc"), "desc")
-    return ListQuery(states, by_update=sort == "updatedAt", descending=direction == "desc", limit=limit)
-
-
-def _states(text: str | None) -> tuple[State, ...]:
-    if text is None:
-        return ()
-    if text in CATEGORIES:
-        return CATEGORIES[text]
-    if text in State.__members__:
-        return (State(text),)
-    known = ", ".join([*CATEGORIES, *State])
-    raise InvalidRequest(f"`state` must be one of {known}.", code="invalid_state")
 
 
 async def _list_repo(request: Request, limit: int) -> Answer:

@@ -1,13 +1,15 @@
 """Messages that could not be processed, kept for a person. One per message id, however often it is delivered."""
 
+import asyncio
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
 from shared.db import get_content, get_kv, now
-from shared.documents import encode, stamp
+from shared.documents import encode, parse_each, stamp
 from shared.errors import ConditionFailed
-from shared.kv import ABSENT, LISTS, Key, Put, shard_of
+from shared.kv import ABSENT, LISTS, SHARDS, Delete, Key, Put, Query, shard_of
 from shared.telemetry import count, logger
 
 LARGEST_BODY = 100 * 1024
@@ -20,6 +22,12 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     body: str | None  # None: too large for a record, kept in the bucket under `body_key`
     body_key: str | None
     received_at: datetime
+
+
+class DeadLetters(NamedTuple):
+    letters: list[DeadLetter]
+    failed: list[str]
+    more: bool
 
 
 async def store_dead_letter(message_id: str, body: str, reason: str, submission_id: str | None = None) -> None:
@@ -47,6 +55,26 @@ async def store_dead_letter(message_id: str, body: str, reason: str, submission_
 async def find_dead_letter(message_id: str) -> DeadLetter | None:
     doc = await get_kv().get(_key(message_id))
     return None if doc is None else msgspec.json.decode(doc, type=DeadLetter)
+
+
+async def get_dead_letters(limit: int = 50) -> DeadLetters:
+    """The newest first, as their records say it: the index only names them."""
+    pks = [f"{LISTS['dead-letter:']}#{shard}" for shard in range(SHARDS)]
+    pages = await asyncio.gather(*(get_kv().query(Query(pk, "list", descending=True, limit=limit + 1)) for pk in pks))
+    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
+    read = await get_kv().get_many(row.key for row in rows[:limit])
+    letters, malformed = parse_each(read.found, _LETTER)
+    failed = [key.pk.removeprefix("dead-letter:") for key in [*read.failed, *malformed]]
+    newest_first = sorted(letters, key=lambda letter: letter.received_at, reverse=True)
+    return DeadLetters(newest_first, failed, more=len(rows) > limit)
+
+
+def deletion_of(letter: DeadLetter) -> Delete:
+    """For the transaction that settles it; refused when somebody settled it before."""
+    return Delete(_key(letter.id), {"pk": _key(letter.id).pk})
+
+
+_LETTER = msgspec.json.Decoder(DeadLetter)
 
 
 def _key(message_id: str) -> Key:

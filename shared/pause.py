@@ -1,5 +1,6 @@
 """The pause switch of the queue. A pause always ends by itself: one left on for ever stopped a platform for weeks."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from shared.db import get_kv, now
 from shared.documents import encode
 from shared.errors import InvalidRequest
-from shared.kv import Key, Put
+from shared.kv import Key, Put, Write
 from shared.timing import DEFAULT_PAUSE, LONGEST_PAUSE
 
 PAUSE_KEY = Key("queue:paused")
@@ -19,14 +20,14 @@ class Pause(msgspec.Struct, frozen=True):
     reason: str
 
 
-async def pause_queue(by: str, reason: str, duration: timedelta = DEFAULT_PAUSE) -> Pause:
+async def pause_queue(by: str, reason: str, duration: timedelta = DEFAULT_PAUSE, also: Sequence[Write] = ()) -> Pause:
     if not timedelta() < duration <= LONGEST_PAUSE:
         raise InvalidRequest("A pause lasts more than 0 and at most 24 hours.")
-    return await _put(Pause(now() + duration, by, reason))
+    return await _put(Pause(now() + duration, by, reason), also)
 
 
-async def resume_queue(by: str, reason: str) -> Pause:
-    return await _put(Pause(now(), by, reason))
+async def resume_queue(by: str, reason: str, also: Sequence[Write] = ()) -> Pause:
+    return await _put(Pause(now(), by, reason), also)
 
 
 async def find_pause() -> Pause | None:
@@ -38,6 +39,6 @@ def pause_of(doc: str | None, at: datetime) -> Pause | None:
     return pause if pause and at < pause.until else None
 
 
-async def _put(pause: Pause) -> Pause:
-    await get_kv().put(Put(PAUSE_KEY, encode(pause)))
+async def _put(pause: Pause, also: Sequence[Write]) -> Pause:
+    await get_kv().transact(lambda: [Put(PAUSE_KEY, encode(pause)), *also])
     return pause

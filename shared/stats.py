@@ -3,16 +3,17 @@ adding them up gives the true count at every moment. Unknown is null, never 0.""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from shared.db import get_kv, now
 from shared.kv import Add, Key, Read, shard_of
-from shared.submissions import CATEGORIES, TERMINAL_STATES, Change, State
+from shared.submissions import CATEGORIES, CATEGORY_OF, Change, State
 
 COUNTER_SHARDS = 10
 COUNTER_KEYS = [Key(f"stats:{shard}") for shard in range(COUNTER_SHARDS)]
+CREATED = "created"  # beside the states in the counts of an hour
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -37,13 +38,38 @@ def count_change(change: Change) -> list[Add]:
         return []
     shard = shard_of(change.after.id, COUNTER_SHARDS)
     adds = [Add(COUNTER_KEYS[shard], moved)]
-    if change.after.state in TERMINAL_STATES:
-        adds.append(Add(hour_key(change.after.updated_at, shard), {change.after.state: 1}))
+    arrived = _arrivals(change)
+    if arrived:
+        adds.append(Add(hour_key(change.after.updated_at, shard), arrived))
     return adds
+
+
+def _arrivals(change: Change) -> dict[str, int]:
+    """What an hour counts: entering a category, and being new. Moves within a category are nobody's news."""
+    before, after = change.before, change.after
+    if before is None:
+        return {after.state: 1, CREATED: 1}
+    return {after.state: 1} if CATEGORY_OF[before.state] != CATEGORY_OF[after.state] else {}
 
 
 def hour_key(time: datetime, shard: int) -> Key:
     return Key(f"stats:hour:{time:%Y-%m-%dT%H}", str(shard))
+
+
+class Hour(msgspec.Struct, frozen=True):
+    start: datetime
+    counts: dict[str, int]  # what entered each state in this hour, and `created`
+
+
+async def get_hours(at: datetime, hours: int = 24) -> list[Hour] | None:
+    """The last hours, oldest first, the current one last. None when a part of them could not be read."""
+    this_hour = at.replace(minute=0, second=0, microsecond=0)
+    starts = [this_hour - timedelta(hours=n) for n in reversed(range(hours))]
+    keys = {start: [hour_key(start, shard) for shard in range(COUNTER_SHARDS)] for start in starts}
+    read = await get_kv().get_counts(key for shards in keys.values() for key in shards)
+    if read.failed:
+        return None
+    return [Hour(start, _added([read.found[key] for key in keys[start] if key in read.found])) for start in starts]
 
 
 async def get_stats() -> Stats:
@@ -80,3 +106,10 @@ def stats_of(read: Read[dict[str, int]], at: datetime) -> Stats:
 
 def _sum(shards: Iterable[Mapping[str, int]]) -> dict[State, int]:
     return {state: sum(shard.get(state, 0) for shard in shards) for state in State}
+
+
+def _added(shards: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        counts.update(shard)
+    return dict(counts)

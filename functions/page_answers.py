@@ -1,0 +1,61 @@
+"""HTML answers: the headers every page carries, the visitor's theme, pages that tell of a problem, form fields."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from functions.http import Answer, Problem, Request
+from shared.web.rendering import render
+
+# Nothing inline, nothing from elsewhere: what a submitted text smuggles in has nowhere to run from.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": POLICY,
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+THEMES = ("light", "dark")
+TITLES = {
+    400: "That does not work",
+    401: "Sign in first",
+    403: "Not allowed",
+    404: "Nothing here",
+    405: "That does not work",
+    409: "Changed meanwhile",
+    413: "Too large",
+    429: "Too many at once",
+    503: "Not reachable just now",
+}
+
+
+def page(request: Request, template: str, now: datetime, status: int = 200, **context: Any) -> Answer:
+    back = f"{request.url_path}?{urlencode(request.query)}" if request.query else request.url_path
+    visitor = {"theme": theme_of(request.cookies), "path": request.url_path, "back": back, "now": now}
+    return Answer(render(template, **visitor, **context), status, PAGE_HEADERS)
+
+
+def explain(problem: Problem, cookies: Mapping[str, str]) -> Answer:
+    title = TITLES.get(problem.status, "Something went wrong")
+    visitor = {"theme": theme_of(cookies), "path": "", "back": "/"}
+    return Answer(render("error.html", problem=problem, title=title, **visitor), problem.status, PAGE_HEADERS)
+
+
+def theme_of(cookies: Mapping[str, str]) -> str | None:
+    theme = cookies.get("theme")
+    return theme if theme in THEMES else None
+
+
+def see_other(location: str, *cookies: str) -> Answer:
+    return Answer(b"", 303, {"location": location, "content-type": "text/plain; charset=utf-8"}, cookies)
+
+
+def cookie(request: Request, name: str, value: str, seconds: int, path: str = "/", hidden: bool = True) -> str:
+    """`hidden`: no script may read it. Only https carries it where there is https."""
+    flags = "; HttpOnly" * hidden + "; Secure" * request.is_https
+    return f"{name}={value}; Path={path}; Max-Age={seconds}; SameSite=Strict{flags}"

@@ -1,0 +1,120 @@
+"""/submit: the form, and what its browsers without JavaScript send. Errors go beside their field; nothing is lost."""
+
+import email.policy
+from email.parser import BytesParser
+from typing import Any, NamedTuple
+
+from functions.http import STATUS, Answer, Request
+from functions.page_answers import page, see_other
+from shared import intake
+from shared.db import get_settings, now
+from shared.errors import InvalidRequest, RequestError, WrongMediaType
+
+SENT_BY = "the website"
+ACCEPTED = {
+    None: "Submitted",
+    "duplicate": "Already submitted",
+    "requeued": "Queued again with the new content",
+    "alreadyVerified": "Already published, with this very content",
+    "blocked": "This skill is blocked",
+}
+# Which field an error is about, by its code.
+FIELDS = {
+    "invalid_repo_url": "repoUrl",
+    "invalid_skill_path": "skillPath",
+    "invalid_skill_name": "name",
+    "name_taken": "uploadToken",
+}
+
+
+class Upload(NamedTuple):
+    fields: dict[str, str]
+    files: list[tuple[str, str]]
+
+
+async def show(request: Request) -> Answer:
+    request.allow_query("repoUrl")
+    return _page(request, dict(request.query))
+
+
+async def submit(request: Request) -> Answer:
+    if request.media_type == "multipart/form-data":
+        return await _submit_upload(request)
+    form = request.form()
+    repo_url, path = form.get("repoUrl", "").strip(), form.get("skillPath", "").strip() or None
+    try:
+        accepted = await intake.submit_repo(repo_url, None, path, SENT_BY, None)
+    except RequestError as error:
+        return _refused(request, form, error, "repoUrl")
+    return see_other(f"/submissions/{accepted.submission.id}")
+
+
+async def _submit_upload(request: Request) -> Answer:
+    upload = read_upload(request)
+    name, token = upload.fields.get("name", "").strip(), upload.fields.get("uploadToken", "").strip() or None
+    try:
+        accepted = await intake.submit_bundle(name, without_common_folder(upload.files), token, SENT_BY, None)
+    except RequestError as error:
+        return _refused(request, upload.fields, error, "files")
+    shown = {
+        "title": ACCEPTED[accepted.flag],
+        "id": accepted.submission.id,
+        "skill_name": accepted.submission.skill_name,
+        "upload_token": accepted.upload_token,
+    }
+    return _page(request, {}, accepted=shown)
+
+
+def read_upload(request: Request) -> Upload:
+    """multipart/form-data, read by the standard library's mail parser: it is the same format."""
+    head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode("latin-1", errors="replace")
+    message = BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
+    if not message.is_multipart():
+        raise WrongMediaType("The form cannot be read.")
+    upload = Upload({}, [])
+    for part in message.iter_parts():
+        field = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if part.get_filename() is None:
+            upload.fields[str(field)] = _text(str(field), content)
+        elif part.get_filename():
+            upload.files.append((str(part.get_filename()), _text(str(part.get_filename()), content)))
+    return upload
+
+
+def without_common_folder(files: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A chosen folder comes with its own name before every path."""
+    tops = {path.partition("/")[0] for path, _ in files}
+    if len(tops) != 1 or any("/" not in path for path, _ in files):
+        return files
+    return [(path.partition("/")[2], text) for path, text in files]
+
+
+def _text(name: str, content: Any) -> str:
+    try:
+        return bytes(content or b"").decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"{name[:80]!r} is not a text file (UTF-8).", code="invalid_bundle") from None
+
+
+def _refused(request: Request, typed: dict[str, str], error: RequestError, field: str) -> Answer:
+    return _page(request, typed, {FIELDS.get(error.code, field): str(error)}, STATUS[type(error)])
+
+
+def _page(
+    request: Request,
+    typed: dict[str, str],
+    problems: dict[str, str] | None = None,
+    status: int = 200,
+    accepted: dict[str, Any] | None = None,
+) -> Answer:
+    return page(
+        request,
+        "submit.html",
+        now(),
+        status,
+        typed=typed,
+        problems=problems or {},
+        accepted=accepted,
+        uploads_allowed=get_settings().allow_uploads,
+    )

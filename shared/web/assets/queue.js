@@ -1,0 +1,64 @@
+// /queue stays true while it is open: rows and figures change in place.
+const live = find("[data-live]");
+let told = [];
+
+const refresh = oneAtATime(async () => {
+  const page = await freshPage();
+  updateFigures(page);
+  for (const part of ["banners", "summary"]) replacePart(page, part);
+  updateTable(page);
+  announce(told);
+  told = [];
+});
+
+follow(live.dataset.since, (rows) => {
+  told = told.concat(rows);
+  refresh();
+});
+
+function replacePart(page, name) {
+  find(`[data-part="${name}"]`).replaceChildren(...find(`[data-part="${name}"]`, page).childNodes);
+}
+
+function updateFigures(page) {
+  for (const card of findAll(".card", page)) {
+    const figure = find("[data-figure]", card);
+    const shown = find(`[data-figure="${figure.dataset.figure}"]`);
+    const isChanged = shown.textContent !== figure.textContent;
+    shown.closest(".card").replaceChildren(...card.childNodes);
+    if (isChanged) mark(find(`[data-figure="${figure.dataset.figure}"]`), "faded");
+  }
+}
+
+function updateTable(page) {
+  const body = find("[data-rows] tbody");
+  const fresh = find("[data-rows] tbody", page);
+  if (!body || !fresh) return replacePart(page, "table");
+  const focused = document.activeElement?.closest("tr")?.dataset.id;
+  const shown = new Map(findAll("tr", body).map((row) => [row.dataset.id, row]));
+  const rows = [...fresh.children].map((row) => sameOrChanged(shown.get(row.dataset.id), row));
+  body.replaceChildren(...rows);
+  find(".pager").replaceWith(find(".pager", page));
+  if (focused) find(`tr[data-id="${focused}"] .row-link`)?.focus({ preventScroll: true });
+}
+
+function sameOrChanged(shown, fresh) {
+  if (shown?.dataset.version === fresh.dataset.version && find(".place", shown).textContent === find(".place", fresh).textContent) return shown;
+  if (shown?.dataset.version !== fresh.dataset.version) mark(fresh, "changed");
+  return fresh;
+}
+
+function mark(element, name) {
+  element.classList.add(name);
+  element.addEventListener("animationend", () => element.classList.remove(name), { once: true });
+}
+
+function announce(rows) {
+  const last = new Map(rows.map((row) => [row.id, row.state]));
+  const published = [...last.values()].filter((state) => state === "PUBLISHED" || state === "VENDOR_APPROVED").length;
+  const other = last.size - published;
+  const words = [];
+  if (published) words.push(`${published} ${published === 1 ? "submission" : "submissions"} published`);
+  if (other) words.push(`${other} ${other === 1 ? "submission" : "submissions"} changed`);
+  if (words.length) say(words.join(", "));
+}

@@ -1,0 +1,82 @@
+"""Charts as coordinates: the templates draw them as inline SVG, so they need no script and no style attribute."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shared.stats import CREATED, Hour
+from shared.submissions import CATEGORIES, STUCK_THRESHOLD, State
+
+SPARK_WIDTH, SPARK_HEIGHT = 96, 24
+CHART_HEIGHT = 96
+
+
+class Spark(NamedTuple):
+    line: str  # points of a polyline
+    area: str
+    total: int
+
+
+class Bar(NamedTuple):
+    start: datetime
+    published: int
+    rejected: int
+    parked: int
+    published_height: float
+    rejected_height: float
+    parked_height: float
+
+
+class OldestBar(NamedTuple):
+    state: State
+    waited: timedelta | None  # None: nothing is in this state
+    width: float  # of 100
+
+
+def sparks(hours: Sequence[Hour] | None) -> dict[str, Spark]:
+    """For each card, what came into it in each hour. Nothing where the hours could not be read."""
+    if hours is None:
+        return {}
+    series = {name: [_sum(hour, states) for hour in hours] for name, states in CATEGORIES.items()}
+    series["total"] = [hour.counts.get(CREATED, 0) for hour in hours]
+    return {name: spark(values) for name, values in series.items()}
+
+
+def spark(values: Sequence[int]) -> Spark:
+    top = max([*values, 1])
+    step = SPARK_WIDTH / max(1, len(values) - 1)
+    points = [
+        f"{n * step:.1f},{SPARK_HEIGHT - 2 - value / top * (SPARK_HEIGHT - 4):.1f}" for n, value in enumerate(values)
+    ]
+    line = " ".join(points)
+    return Spark(line, f"0,{SPARK_HEIGHT} {line} {SPARK_WIDTH},{SPARK_HEIGHT}", sum(values))
+
+
+def throughput(hours: Sequence[Hour]) -> tuple[list[Bar], int]:
+    """Settled per hour by outcome, as heights that add up; and the number at the top of the scale."""
+    counts = [_outcomes(hour) for hour in hours]
+    top = max([1, *map(sum, counts)])
+    bars = [
+        Bar(hour.start, *outcome, *(value / top * CHART_HEIGHT for value in outcome))
+        for hour, outcome in zip(hours, counts, strict=True)
+    ]
+    return bars, top
+
+
+def oldest(since: Mapping[State, datetime], at: datetime) -> list[OldestBar]:
+    """How long the oldest of each active state has been there, against the time after which it counts as stuck."""
+    longest = max([STUCK_THRESHOLD, *(at - start for start in since.values())])
+    bars = []
+    for state in CATEGORIES["active"]:
+        waited = at - since[state] if state in since else None
+        bars.append(OldestBar(state, waited, 0.0 if waited is None else waited / longest * 100))
+    return bars
+
+
+def _outcomes(hour: Hour) -> tuple[int, int, int]:
+    parked = CATEGORIES["blocked"] + CATEGORIES["onHold"]
+    return _sum(hour, CATEGORIES["published"]), _sum(hour, CATEGORIES["rejected"]), _sum(hour, parked)
+
+
+def _sum(hour: Hour, states: Iterable[State]) -> int:
+    return sum(hour.counts.get(state, 0) for state in states)

@@ -1,0 +1,40 @@
+"""Templates to HTML. Everything a template prints is escaped; what it does not know is an error, not a blank."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from shared.submissions import CATEGORY_OF, State
+from shared.web import icons, words
+from shared.web.assets import asset_url
+
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def render(template: str, **context: Any) -> bytes:
+    return _templates().get_template(template).render(**context).encode()
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    templates.globals.update(
+        asset=asset_url,
+        icon=icons.icon,
+        words=words,
+        look=words.look_of,
+        category_of=CATEGORY_OF.__getitem__,
+        State=State,
+    )
+    templates.filters.update(number=words.number, duration=words.duration, exact=words.exact, clock=words.clock)
+    templates.filters.update(size=words.size, actor=words.actor_name)
+    return templates

@@ -1,0 +1,63 @@
+"""A stranger's SKILL.md as safe HTML. Markdown only: HTML in it is text, images become links, links are http(s)."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+LONGEST = 256 * 1024
+_HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n.*?\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_TAGS = {
+    "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "strong",
+    "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+_LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+
+
+def render_skill_md(content: bytes) -> Markup:
+    text = _HEAD.sub("", content[:LONGEST].decode("utf-8", errors="replace"), count=1)
+    html = nh3.clean(
+        _MARKDOWN.render(text),
+        tags=_TAGS,
+        attributes={"a": {"href"}, "ol": {"start"}},
+        attribute_filter=_safe_attribute,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="nofollow noopener noreferrer ugc",
+    )
+    # Scrolls sideways on its own, so it must be reachable by keyboard.
+    html = html.replace("<pre>", '<pre tabindex="0">')
+    return Markup(html)  # noqa: S704 - cleaned one line above
+
+
+def _safe_attribute(tag: str, attribute: str, value: str) -> str | None:
+    """A relative link would lead into this site instead of the skill's repository."""
+    return value if attribute != "href" or _LINK.match(value) else None
+
+
+def _image_as_link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """A remote image would tell its server who reads this page."""
+    token = tokens[index]
+    source, label = str(token.attrs.get("src", "")), token.content or "image"
+    escape = nh3.clean_text
+    return f'<a href="{escape(source)}">{escape(f"[image: {label}]")}</a>'
+
+
+def _lower_headings(tokens: Sequence[Token]) -> None:
+    """The page has a first and a second heading of its own."""
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    parser.core.ruler.push("lower_headings", lambda state: _lower_headings(state.tokens))
+    parser.add_render_rule("image", _image_as_link)
+    return parser
+
+
+_MARKDOWN = _parser()

@@ -1,0 +1,271 @@
+"""What the templates show, made from records: words and shapes, no HTML."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from shared.diffs import FileDiff
+from shared.skills import Skill, SkillVersion, split_name
+from shared.stats import Hour, Stats
+from shared.submission_list import Listing
+from shared.submission_store import SubmissionRow
+from shared.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
+from shared.waiting import Waiting, expected_wait, settled_per_hour
+from shared.web import words
+from shared.web.findings import by_file
+
+TIERS = {
+    "CERTIFIED": words.Look("Certified", "published", "check"),
+    "VERIFIED": words.Look("Verified", "published", "check"),
+    "SCANNED": words.Look("Scanned", "active", "scan"),
+}
+
+
+class Place(NamedTuple):
+    position: int | None  # None: behind all that are ranked
+    wait: timedelta | None
+
+
+class Stage(NamedTuple):
+    state: State
+    at: datetime
+    actor: str
+    reason: str | None
+    took: timedelta | None
+
+
+class Tick(NamedTuple):
+    icon: str
+    text: str
+
+
+class SkillView(NamedTuple):
+    name: str
+    owner: str
+    repo: str
+    slug: str
+    description: str
+    repo_url: str | None
+    version: str
+    tier: words.Look | None
+    trust: list[Tick]
+    capabilities: list[Tick] | None
+    category: str
+    tags: Sequence[str]
+    published_at: datetime
+    updated_at: datetime
+    content_hash: str
+    submission_id: str
+    is_blocked: bool
+    is_tainted: bool
+    block_reason: str | None
+
+
+class VersionView(NamedTuple):
+    version: str
+    created_at: datetime
+    is_current: bool
+    before: str | None
+
+
+class DiffLine(NamedTuple):
+    kind: str
+    mark: str
+    text: str
+
+
+class DiffFile(NamedTuple):
+    filename: str
+    status: str
+    additions: int
+    deletions: int
+    lines: list[DiffLine] | None
+
+
+class DiffView(NamedTuple):
+    from_version: str
+    to_version: str
+    summary: str
+    files: list[DiffFile]
+
+
+def figures(stats: Stats) -> dict[str, int | None]:
+    return {
+        "total": stats.total,
+        "active": stats.active,
+        "published": stats.published,
+        "rejected": stats.rejected,
+        "blocked": stats.blocked,
+        "onHold": stats.on_hold,
+    }
+
+
+def summary(listing: Listing, selected: str, *, is_later_page: bool) -> str:
+    what = words.CATEGORY_LABELS.get(selected) or words.look_of(State(selected)).label
+    of_them = "of them" if selected == "total" else what.lower()
+    if listing.total is None:
+        return f"{len(listing.rows)} shown"
+    if is_later_page:
+        return f"{len(listing.rows)} more of {words.number(listing.total)} {of_them}".removesuffix(" of them")
+    if len(listing.rows) < listing.total:
+        return f"The first {len(listing.rows)} of {words.number(listing.total)} {of_them}".removesuffix(" of them")
+    return words.counted(listing.total, "submission") if selected == "total" else f"{listing.total} {of_them}"
+
+
+def skills_summary(shown: int, *, has_more: bool, is_later_page: bool) -> str:
+    if has_more or is_later_page:
+        return f"{shown} shown, newest first"
+    return words.counted(shown, "skill") + (", newest first" if shown > 1 else "")
+
+
+def places(
+    rows: Iterable[SubmissionRow],
+    waiting: Waiting | None,
+    hours: Sequence[Hour] | None,
+    paused_until: datetime | None,
+    at: datetime,
+) -> dict[str, Place]:
+    """Only for those that wait. No promise while the queue is paused or its pace is unknown."""
+    if waiting is None:
+        return {}
+    pace = 0.0 if hours is None or paused_until else settled_per_hour(hours, at)
+    ranks = {submission_id: n for n, submission_id in enumerate(waiting.ids, 1)}
+    shown = {}
+    for row in rows:
+        if row.state == State.RECEIVED and (row.id in ranks or waiting.more):
+            rank = ranks.get(row.id)
+            shown[row.id] = Place(rank, None if rank is None else expected_wait(rank, pace))
+    return shown
+
+
+def submission_view(
+    submission: Submission,
+    history: Sequence[HistoryEntry],
+    at: datetime,
+    waiting: Waiting | None,
+    report: Mapping[str, Any] | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> dict[str, Any]:
+    report = report or {}
+    category = CATEGORY_OF[submission.state]
+    return {
+        "verdict": verdict_of(submission),
+        "next": words.NEXT[submission.state],
+        "place": _place_sentence(waiting, submission.id),
+        "stages": stages_of(history),
+        "stuck_for": _overdue(submission, at),
+        "is_settled": category != "active",
+        "is_published": category == "published",
+        "may_resubmit": submission.state in (State.REJECTED, State.TIER1_FAILED, State.ON_HOLD),
+        "groups": by_file(report.get("findings") or (), files or {}),
+        "truncated": bool(report.get("truncated")),
+        "scanned": bool(report),
+        "commit": report.get("commit"),
+        "receipt": _receipt(report),
+        "has_report": bool(report),
+    }
+
+
+def verdict_of(submission: Submission) -> str:
+    category = CATEGORY_OF[submission.state]
+    if category == "active":
+        detail = f": {submission.reason}" if submission.reason else ""
+        return f"{words.look_of(submission.state).label}{detail}."
+    if category == "published":
+        return f"Published as version {submission.published_version or words.UNKNOWN}."
+    return f"{words.VERDICTS[category]}: {(submission.reason or 'no reason is recorded').rstrip('.')}."
+
+
+def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
+    ends = [after.timestamp - before.timestamp for before, after in pairwise(history)]
+    return [
+        Stage(entry.to_state, entry.timestamp, entry.actor, entry.reason, took)
+        for entry, took in zip(history, [*ends, None], strict=True)
+    ]
+
+
+def skill_view(skill: Skill) -> SkillView:
+    name = split_name(skill.name)
+    return SkillView(
+        name=skill.name,
+        owner=name.owner,
+        repo=name.repo,
+        slug=name.slug,
+        description=skill.description,
+        repo_url=skill.repo_url,
+        version=skill.current_version,
+        tier=TIERS.get(str(getattr(skill, "cert_tier", None))),
+        trust=_trust(skill),
+        capabilities=_capabilities(getattr(skill, "capabilities", None)),
+        category=skill.category,
+        tags=skill.tags,
+        published_at=skill.published_at,
+        updated_at=skill.updated_at,
+        content_hash=skill.content_hash,
+        submission_id=skill.submission_id,
+        is_blocked=skill.is_blocked,
+        is_tainted=bool(getattr(skill, "is_tainted", False)),
+        block_reason=getattr(skill, "block_reason", None),
+    )
+
+
+def version_views(versions: Sequence[SkillVersion], current: str) -> list[VersionView]:
+    """Newest first, each with the one before it."""
+    earlier = [version.version for version in versions[1:]]
+    return [
+        VersionView(version.version, version.created_at, version.version == current, before)
+        for version, before in zip(versions, [*earlier, None], strict=False)
+    ]
+
+
+def diff_view(from_version: str, to_version: str, summary_: str, files: Iterable[FileDiff]) -> DiffView:
+    return DiffView(from_version, to_version, summary_, [_diff_file(file) for file in files])
+
+
+def _diff_file(file: FileDiff) -> DiffFile:
+    lines = None if file.patch is None else [_diff_line(line) for line in file.patch.split("\n")]
+    return DiffFile(file.filename, file.status, file.additions, file.deletions, lines)
+
+
+def _diff_line(line: str) -> DiffLine:
+    kinds = {"+": "added", "-": "removed", "@": "hunk"}
+    kind = kinds.get(line[:1], "same")
+    return DiffLine(kind, line[:1] if kind in ("added", "removed") else "", line if kind == "hunk" else line[1:])
+
+
+def _place_sentence(waiting: Waiting | None, submission_id: str) -> str | None:
+    if waiting is None:
+        return None
+    position = waiting.position_of(submission_id)
+    if position is None:
+        return "More than 500 are before it." if waiting.more else None
+    return "It is next." if position == 1 else f"It is number {position} in line."
+
+
+def _overdue(submission: Submission, at: datetime) -> timedelta | None:
+    return staleness(submission, at) or None
+
+
+def _receipt(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    names = {"scanner": "Scanner", "ruleSet": "Rule set", "commit": "Commit", "filesScanned": "Files scanned"}
+    return [(label, str(report[name])) for name, label in names.items() if report.get(name) is not None]
+
+
+def _trust(skill: Skill) -> list[Tick]:
+    ticks = [Tick("check", f"Scanned as version {skill.current_version}, content {skill.content_hash[:12]}")]
+    tier = TIERS.get(str(getattr(skill, "cert_tier", None)))
+    score = getattr(skill, "trust_score", None)
+    if tier is None:
+        ticks.append(Tick("clock", "No certification recorded"))
+    if score is not None:
+        ticks.append(Tick("check" if score >= 60 else "alert", f"Trust {score} of 100"))
+    origin = "Public repository, commit pinned" if skill.repo_url else "Uploaded: nobody vouches for its origin"
+    return [*ticks, Tick("check" if skill.repo_url else "alert", origin)]
+
+
+def _capabilities(found: Iterable[str] | None) -> list[Tick] | None:
+    if found is None:
+        return None
+    icons = {"shell": "terminal", "network": "network", "credentials": "key"}
+    return [Tick(icons.get(name, "file"), words.CAPABILITIES.get(name, name)) for name in found]
