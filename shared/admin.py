@@ -24,6 +24,7 @@ from shared.telemetry import logger
 from shared.timing import DEFAULT_PAUSE
 
 MAX_REASON = 500
+HOUR = timedelta(hours=1)
 RECOUNT_CHUNK = 2000
 ChangeAt = Callable[[datetime], Change]
 
@@ -103,7 +104,9 @@ async def discard_dead_letter(letter_id: str, by: AdminToken, why: str) -> None:
 async def pause(by: AdminToken, why: str, duration: timedelta = DEFAULT_PAUSE) -> Pause:
     require_role(by, "admin")
     reason = _reason(why)
-    return await pause_queue(by.name, reason, duration, [audit_put(by, "pause", f"the queue for {duration}", reason)])
+    return await pause_queue(
+        by.name, reason, duration, [audit_put(by, "pause", f"the queue for {duration / HOUR:g} h", reason)]
+    )
 
 
 async def resume(by: AdminToken, why: str) -> Pause:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from shared.submissions import CATEGORY_OF, State
 from shared.web import icons, words
@@ -15,6 +16,14 @@ _FOLDER = Path(__file__).parent / "templates"
 
 def render(template: str, **context: Any) -> bytes:
     return _templates().get_template(template).render(**context).encode()
+
+
+def coded(text: str) -> Markup:
+    """What stands between backticks in our own sentences is code. Everything is escaped, wherever it came from."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner is just a backtick
+        return escape(text)
+    return Markup("").join(Markup("<code>%s</code>") % part if n % 2 else escape(part) for n, part in enumerate(parts))
 
 
 @cache
@@ -36,5 +45,5 @@ def _templates() -> jinja2.Environment:
         State=State,
     )
     templates.filters.update(number=words.number, duration=words.duration, exact=words.exact, clock=words.clock)
-    templates.filters.update(size=words.size, actor=words.actor_name)
+    templates.filters.update(size=words.size, actor=words.actor_name, coded=coded)
     return templates

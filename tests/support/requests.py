@@ -1,0 +1,56 @@
+"""HTTP API events, and a function's routes called with them inside an environment in memory."""
+
+import base64
+import gzip
+import json
+from datetime import timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from functions import admin_pages, http, pages, submissions_api
+from tests.support.memory import within
+
+FUNCTIONS = (pages, admin_pages, submissions_api)
+
+
+class Response(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    cookies: list[str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+def an_event(route: str, path: str, parameters: dict, body: bytes, headers: dict, cookies: list[str]) -> dict:
+    parts = urlsplit(path)
+    return {
+        "version": "2.0",
+        "routeKey": route,
+        "rawPath": parts.path,
+        "rawQueryString": parts.query,
+        "headers": {"accept-encoding": "gzip", **headers},
+        "cookies": cookies,
+        "pathParameters": parameters,
+        "body": base64.b64encode(body).decode(),
+        "isBase64Encoded": True,
+        "requestContext": {"requestId": "r-1", "http": {"method": route.partition(" ")[0], "sourceIp": "192.0.2.1"}},
+    }
+
+
+async def call(env, route: str, path: str | None = None, form=None, body=b"", headers=None, cookies=(), **parameters):
+    """One request: the function that has the route answers it, errors and compression and all."""
+    path = path or route.partition(" ")[2]
+    headers = dict(headers or {})
+    if form is not None:
+        body, headers = urlencode(form).encode(), {"content-type": "application/x-www-form-urlencoded", **headers}
+    event = an_event(route, path, parameters, body, headers, list(cookies))
+    function = next(function for function in FUNCTIONS if route in function.ROUTES)
+    explain = None if function is submissions_api else pages.explain
+    answer = await within(env, lambda: http._answer(event, function.ROUTES, explain, timedelta(seconds=30)))
+    raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
+    packed = answer["headers"].get("content-encoding") == "gzip"
+    text = (gzip.decompress(raw) if packed else raw).decode()
+    return Response(answer["statusCode"], answer["headers"], answer["cookies"], text)

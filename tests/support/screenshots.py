@@ -1,0 +1,68 @@
+"""python -m tests.support.screenshots: every page, light and dark, on a desk and on a phone, into docs/screenshots."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser
+
+from tests.support.browser import NoBrowser, browser
+from tests.support.demo import fill
+from tests.support.platform import REPOSITORY, Platform
+
+SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
+THEMES = ("light", "dark")
+
+
+def pages(ids: dict[str, str]) -> dict[str, str]:
+    skill = "/skills/uploads/anonymous/pdf-forms"
+    return {
+        "home": "/",
+        "queue": "/queue",
+        "queue-rejected": "/queue?state=rejected",
+        "submit": "/submit",
+        "submission-published": f"/submissions/{ids['published']}",
+        "submission-held": f"/submissions/{ids['held']}",
+        "submission-rejected": f"/submissions/{ids['rejected']}",
+        "submission-waiting": f"/submissions/{ids['waiting']}",
+        "skills": "/skills",
+        "skill": skill,
+        "skill-diff": f"{skill}?from=1.0.0&to=1.0.1",
+        "not-found": "/nothing/here",
+        "admin-sign-in": "/admin",
+        "admin": "/admin",
+    }
+
+
+def take(running: Browser, url: str, token: str, paths: dict[str, str], folder: Path) -> None:
+    for theme in THEMES:
+        for size, (width, height) in SIZES.items():
+            context = running.new_context(color_scheme=theme, viewport={"width": width, "height": height})
+            page = context.new_page()
+            for name, path in paths.items():
+                page.goto(url + path)
+                if name == "admin":
+                    page.fill("#token", token)
+                    page.click("text=Sign in")
+                page.screenshot(path=folder / f"{name}-{size}-{theme}.png", full_page=True)
+            context.close()
+
+
+def main(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        platform = Platform.start(Path(directory))
+        try:
+            paths = pages(fill(platform))
+            with browser() as running:
+                take(running, platform.url, platform.admin_token, paths, folder)
+        except NoBrowser as missing:
+            print(missing, file=sys.stderr)
+            return 1
+        finally:
+            platform.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else REPOSITORY / "docs" / "screenshots"))
