@@ -1,0 +1,76 @@
+"""Stores that count: how many requests a call makes, and in how many round trips."""
+
+import asyncio
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+
+from shared.kv import Page, Query
+from tests.support.memory import MemoryKV, Row
+
+SETTLED = 30  # turns of the loop after which nobody else is about to ask
+
+
+class CountingKV(MemoryKV):
+    """Answers come in waves: all requests that are under way together are one round trip."""
+
+    def __init__(self, now) -> None:
+        super().__init__(now)
+        self.requests = self.round_trips = 0
+        self._gate: asyncio.Future[None] | None = None
+        self._partitions: dict | None = None
+
+    def forget(self) -> None:
+        self.requests = self.round_trips = 0
+
+    def freeze(self) -> None:
+        """From now on queries are looked up instead of searched for, so that time says something about the caller."""
+        partitions = defaultdict(list)
+        for key, item in self.items.items():
+            partitions[None, key.pk].append(Row(key, key.sk, item.doc))
+            for index in ("list", "state", "due"):
+                if pk := item.attrs.get(f"{index}Pk"):
+                    text = "" if index == "due" else item.attrs["row"]
+                    partitions[index, pk].append(Row(key, item.attrs[f"{index}Sk"], text))
+        self._partitions = {name: sorted(rows, key=lambda row: row.sort) for name, rows in partitions.items()}
+
+    async def get(self, key):
+        await self._wave()
+        return await super().get(key)
+
+    async def get_many(self, keys):
+        keys = list(keys)
+        await self._wave(bool(keys))
+        return await super().get_many(keys)
+
+    async def get_counts(self, keys):
+        await self._wave()
+        return await super().get_counts(keys)
+
+    async def query(self, query: Query) -> Page:
+        await self._wave()
+        if self._partitions is None:
+            return await super().query(query)
+        rows = self._partitions.get((query.index, query.pk), [])
+        first = 0 if query.after is None else bisect_right(rows, query.after, key=lambda row: row.sort)
+        last = len(rows) if query.before is None else bisect_left(rows, query.before, key=lambda row: row.sort)
+        limit = query.limit or last - first
+        if query.descending:
+            return Page(rows[max(first, last - limit) : last][::-1], more=last - first > limit)
+        return Page(rows[first : min(last, first + limit)], more=last - first > limit)
+
+    async def _wave(self, is_request: bool = True) -> None:
+        if not is_request:
+            return
+        self.requests += 1
+        if self._gate is None:
+            self._gate = asyncio.get_running_loop().create_future()
+            self._open_after(SETTLED)
+        await self._gate
+
+    def _open_after(self, turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._open_after, turns - 1)
+            return
+        gate, self._gate = self._gate, None
+        self.round_trips += 1
+        gate.set_result(None)

@@ -1,0 +1,414 @@
+"""Pages as the first HTML says them: no script has run here."""
+
+import re
+import time
+from datetime import timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from functions import admin_pages, pages
+from shared import intake
+from shared.errors import Unavailable
+from shared.pause import pause_queue
+from shared.sessions import open_session
+from shared.submission_store import create, move_submission
+from shared.submissions import State, Submission, new_id
+from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
+from tests.support.counting import CountingKV
+from tests.support.http import call
+from tests.support.memory import ADMIN_TOKEN, MemoryKV, memory_env, within
+from tests.support.weight import weight_of
+
+CARDS = ("total", "active", "published", "rejected", "blocked", "onHold")
+
+
+def figures(page: str) -> dict[str, str]:
+    found = re.findall(r'data-figure="(\w+)">(?:<span[^>]*>)?([^<]+)', page)
+    return {name: text.strip() for name, text in found}
+
+
+def rows(page: str) -> list[tuple[str, str]]:
+    return re.findall(r'<tr data-id="(\w+)" data-version="\d+" data-state="(\w+)"', page)
+
+
+async def many(env, n: int, state: State = State.PUBLISHED) -> None:
+    """Records straight into the store, without a worker."""
+    for k in range(n):
+        at = env.clock()
+        draft = Submission(
+            id=new_id(at),
+            source="https://github.com/o/r",
+            skill_path=f"s/{k}",
+            skill_name=f"o/r/skill-{k}",
+            repo_url="https://github.com/o/r",
+            state=state,
+            created_at=at,
+            updated_at=at,
+        )
+        await within(env, lambda d=draft: create(d))
+
+
+async def test_an_empty_queue_says_so_and_shows_true_zeros(env):
+    page = await call(env, "GET /queue")
+    assert page.status == 200
+    assert figures(page.text) == dict.fromkeys(CARDS, "0")
+    assert "Nothing was submitted yet" in page.text
+
+
+async def test_one_submission_is_there_with_its_place(env):
+    submission = await submitted(env)
+    page = await call(env, "GET /queue")
+    assert figures(page.text) == {**dict.fromkeys(CARDS, "0"), "total": "1", "active": "1"}
+    assert rows(page.text) == [(submission.id, "RECEIVED")]
+    assert '<td class="place"><b>1</b>' in page.text
+    assert f'href="/submissions/{submission.id}"' in page.text
+
+
+async def test_300_submissions_come_in_pages_that_lose_and_repeat_none(env):
+    await many(env, 300)
+    seen, path = [], "/queue"
+    while path:
+        page = await call(env, "GET /queue", path)
+        assert figures(page.text)["total"] == "300"
+        seen += rows(page.text)
+        following = re.search(r'href="([^"]+)" rel="next"', page.text)
+        path = following and following[1].replace("&amp;", "&")
+    assert len(seen) == len(set(seen)) == 300
+
+
+async def test_a_card_filters_and_the_age_column_turns_the_order(env):
+    good = await submitted(env, a_bundle("good"))
+    bad = await submitted(env, an_unusable_bundle("bad"))
+    for submission in (good, bad):
+        await processed(env, submission)
+    page = await call(env, "GET /queue", "/queue?state=rejected")
+    assert rows(page.text) == [(bad.id, "REJECTED")]
+    assert 'href="/queue?state=rejected" aria-current="page"' in page.text
+    assert "SKILL.md has no front matter" in page.text
+    newest, oldest = await call(env, "GET /queue"), await call(env, "GET /queue", "/queue?sortDir=asc")
+    assert rows(newest.text) == rows(oldest.text)[::-1]
+    assert 'href="/queue?sortDir=asc"' in newest.text
+
+
+@pytest.mark.parametrize("query", ["state=bogus", "sort=name", "state=active&sort=createdAt", "cursor=x", "page=2"])
+async def test_what_cannot_be_served_is_told_on_a_page(env, query):
+    page = await call(env, "GET /queue", f"/queue?{query}")
+    assert page.status == 400
+    assert page.headers["content-type"].startswith("text/html")
+    assert "That does not work" in page.text
+
+
+async def test_a_counter_that_cannot_be_read_is_a_dash_and_a_banner_never_a_zero():
+    class CountersDown(MemoryKV):
+        async def load(self, key):
+            if key.pk == "stats:3":
+                raise Unavailable("not now")
+            return await super().load(key)
+
+    env = memory_env(CountersDown)
+    env.kv.__class__ = MemoryKV
+    await submitted(env)
+    env.kv.__class__ = CountersDown
+    page = await call(env, "GET /queue")
+    assert page.status == 200
+    assert figures(page.text) == dict.fromkeys(CARDS, "—")
+    assert "could not be read" in page.text
+    assert len(rows(page.text)) == 1
+
+
+async def test_a_store_that_does_not_answer_is_503_never_an_empty_queue():
+    class Down(MemoryKV):
+        async def query(self, query):
+            raise Unavailable("not now")
+
+    page = await call(memory_env(Down), "GET /queue")
+    assert (page.status, page.headers["retry-after"]) == (503, "5")
+    assert "Not reachable just now" in page.text
+    assert "Nothing was submitted" not in page.text
+
+
+async def test_a_pause_is_told_with_its_end(env):
+    await within(env, lambda: pause_queue("anna", "the store moves", timedelta(hours=1)))
+    page = await call(env, "GET /queue")
+    assert "paused until 04:04 UTC (the store moves)" in page.text
+
+
+async def test_the_queue_takes_two_round_trips_and_the_same_requests_at_100_and_10_000():
+    taken = {}
+    for n in (100, 10_000):
+        env = memory_env(CountingKV)
+        await _fill_and_settle(env, n)
+        env.kv.forget()
+        page = await call(env, "GET /queue")
+        assert figures(page.text)["total"].replace("\u202f", "") == str(n)
+        taken[n] = (env.kv.round_trips, env.kv.requests, await _cpu(env))
+    (few_trips, few_requests, few_cpu), (many_trips, many_requests, many_cpu) = taken.values()
+    assert (few_trips, many_trips) == (2, 2)
+    assert few_requests == many_requests
+    assert many_cpu <= 1.3 * few_cpu
+
+
+async def _fill_and_settle(env, n: int) -> None:
+    await many(env, n - 20)
+    await many_waiting(env, 20)
+    env.clock.forward(minutes=3)
+    env.kv.freeze()
+
+
+async def many_waiting(env, n: int) -> None:
+    for k in range(n):
+        await submitted(env, a_bundle(f"waits-{k}"))
+
+
+async def _cpu(env) -> float:
+    """The least of many: what is above it is other work on this machine."""
+    times = []
+    for _ in range(12):
+        start = time.process_time()
+        await call(env, "GET /queue")
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+async def test_the_front_page_shows_totals_and_the_newest_skills(env):
+    submission = await submitted(env)
+    await processed(env, submission)
+    page = await call(env, "GET /")
+    assert re.search(r"<b>1</b> published", page.text)
+    assert 'href="/skills/uploads/anonymous/greeter"' in page.text
+
+
+async def test_a_submission_is_a_story_with_durations_and_what_is_next(env):
+    submission = await submitted(env, an_unusable_bundle())
+    env.clock.forward(seconds=1.4)
+    await processed(env, submission)
+    page = await call(env, "GET /submissions/{id}", f"/submissions/{submission.id}", id=submission.id)
+    assert "Rejected: SKILL.md has no front matter" in page.text
+    assert "1.4 s" in page.text
+    assert "Fix what the reason names" in page.text
+    assert re.findall(r"</svg><b>([^<]+)</b>", page.text) == ["Waiting", "Scanning", "Rejected"]
+
+
+async def test_an_unknown_submission_is_a_404_page(env):
+    page = await call(env, "GET /submissions/{id}", "/submissions/sub_x", id="sub_x")
+    assert page.status == 404
+    assert "Nothing here" in page.text
+
+
+async def test_a_short_name_leads_to_the_skill_and_the_skill_shows_its_text(env):
+    submission = await submitted(env)
+    await processed(env, submission)
+    short = await call(env, "GET /skills/{proxy+}", "/skills/greeter", proxy="greeter")
+    assert (short.status, short.headers["location"]) == (303, "/skills/uploads/anonymous/greeter")
+    name = "uploads/anonymous/greeter"
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
+    assert "Say hello." in page.text
+    assert f"install {name}" in page.text
+    assert "<h3>greeter</h3>" in page.text
+
+
+async def test_two_versions_show_what_changed(env):
+    bundle = a_bundle()
+    first = await within(env, lambda: intake.submit_bundle("greeter", bundle["files"], None, None, None))
+    await processed(env, first.submission)
+    changed = [("SKILL.md", bundle["files"][0][1] + "\nAnd wave.\n"), ("wave.py", "print('wave')\n")]
+    again = await within(env, lambda: intake.submit_bundle("greeter", changed, first.upload_token, None, None))
+    await processed(env, again.submission)
+    name = "uploads/anonymous/greeter"
+    path = f"/skills/{name}?from=1.0.0&to=1.0.1"
+    page = await call(env, "GET /skills/{proxy+}", path, proxy=name)
+    assert "2 files changed, +3 −0 lines" in page.text
+    assert "<code>And wave.</code>" in page.text
+    missing = await call(env, "GET /skills/{proxy+}", f"/skills/{name}?from=1.0.0&to=9.9.9", proxy=name)
+    assert missing.status == 404
+
+
+async def test_a_repository_submitted_by_form_leads_to_its_submission(env):
+    page = await call(env, "POST /submit", form={"repoUrl": "https://github.com/o/r", "skillPath": ""})
+    assert page.status == 303
+    assert page.headers["location"].startswith("/submissions/sub_")
+
+
+async def test_a_wrong_address_is_told_beside_its_field_and_nothing_typed_is_lost(env):
+    page = await call(env, "POST /submit", form={"repoUrl": 'https://evil.example/"><script>', "skillPath": "a/b"})
+    assert page.status == 400
+    assert "not the address of a GitHub repository" in page.text
+    assert 'value="https://evil.example/&#34;&gt;&lt;script&gt;"' in page.text
+    assert 'value="a/b"' in page.text
+
+
+def multipart(fields: dict[str, str], files: dict[str, bytes]) -> tuple[bytes, dict[str, str]]:
+    parts = [f'--b\r\ncontent-disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode() for k, v in fields.items()]
+    for name, content in files.items():
+        head = f'--b\r\ncontent-disposition: form-data; name="files"; filename="{name}"\r\n'
+        parts.append(head.encode() + b"content-type: application/octet-stream\r\n\r\n" + content + b"\r\n")
+    return b"".join([*parts, b"--b--\r\n"]), {"content-type": "multipart/form-data; boundary=b"}
+
+
+async def test_files_uploaded_by_form_are_submitted_and_the_token_is_shown_once(env):
+    text = a_bundle("mine")["files"][0][1].encode()
+    body, headers = multipart({"name": "mine"}, {"mine/SKILL.md": text, "mine/run.py": "print('ü')\r\n".encode()})
+    page = await call(env, "POST /submit", body=body, headers=headers)
+    assert page.status == 200
+    assert re.search(r'readonly value="[0-9a-f]{64}"', page.text)
+    [files] = env.content.files.values()
+    assert files == {"SKILL.md": text, "run.py": "print('ü')\r\n".encode()}
+    again = await call(env, "POST /submit", body=body, headers=headers)
+    assert "Already submitted" in again.text
+    assert "readonly" not in again.text
+
+
+async def test_an_upload_that_is_refused_says_why_beside_its_field(env):
+    for fields, files, text in (
+        ({"name": "Mine!"}, {"SKILL.md": b"x"}, "cannot be a skill"),
+        ({"name": "mine"}, {}, "1 to 500 files"),
+        ({"name": "mine"}, {"a.bin": b"\xff\xfe"}, "not a text file"),
+    ):
+        body, headers = multipart(fields, files)
+        page = await call(env, "POST /submit", body=body, headers=headers)
+        assert page.status == 400
+        assert text in page.text
+
+
+async def test_the_theme_is_a_cookie_that_the_next_page_has_from_its_first_byte(env):
+    chosen = await call(env, "POST /theme", form={"theme": "dark", "back": "/queue?state=active"})
+    assert (chosen.status, chosen.headers["location"]) == (303, "/queue?state=active")
+    assert chosen.cookies[0].startswith("theme=dark; Path=/; Max-Age=31536000; SameSite=Strict")
+    page = await call(env, "GET /queue", cookies=["theme=dark"])
+    assert '<html lang="en" data-theme="dark">' in page.text
+    assert 'data-theme="' not in (await call(env, "GET /queue", cookies=['theme="><script>'])).text.partition(">")[0]
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nset-cookie: x=1"])
+async def test_s07_after_choosing_a_theme_nobody_is_sent_elsewhere(env, back):
+    chosen = await call(env, "POST /theme", form={"theme": "dark", "back": back})
+    assert chosen.headers["location"] == "/"
+
+
+async def test_assets_are_cached_for_a_year_under_the_name_of_their_content(env):
+    page = await call(env, "GET /queue")
+    names = set(re.findall(r'"/assets/([^"]+)"', page.text))
+    assert {name.partition(".")[0] for name in names} == {"app", "icon", "queue"}
+    for name in names:
+        asset = await call(env, "GET /assets/{name}", f"/assets/{name}", name=name)
+        assert "immutable" in asset.headers["cache-control"]
+    old = await call(env, "GET /assets/{name}", "/assets/app.000000000000.css", name="app.000000000000.css")
+    assert (old.status, old.headers["cache-control"]) == (200, "no-cache")
+    for name in ("x.css", "../pages.py", "app.css", "queue.css"):
+        found = await call(env, "GET /assets/{name}", f"/assets/{name}", name=name)
+        assert found.status == (200 if name == "app.css" else 404)
+
+
+async def test_a_page_weighs_less_than_100_kb_compressed():
+    env = memory_env()
+    await many(env, 60)
+    assert await weight_of(env, "/queue") < 100_000
+
+
+async def test_unknown_addresses_are_a_page_for_people_and_json_for_programs(env):
+    page = await call(env, "$default", "/nothing")
+    assert (page.status, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    answer = await call(env, "$default", "/api/v1/nothing")
+    assert (answer.status, answer.json["error"]["code"]) == (404, "not_found")
+
+
+class Inline(HTMLParser):
+    """What a strict policy would refuse, and what a hole in the escaping would leave behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        names = dict(attrs)
+        if tag == "style" or (tag == "script" and "src" not in names):
+            self.found.append(tag)
+        self.found += [f"{tag} {name}" for name in names if name == "style" or name.startswith("on")]
+        for name in ("src", "href", "action"):
+            value = (names.get(name) or "").strip().lower()
+            if value and not re.match(r"(/|#|\?|https://github\.com/|https?://|mailto:)", value):
+                self.found.append(f"{tag} {name}={value}")
+
+
+def inline_parts(page: str) -> list[str]:
+    parser = Inline()
+    parser.feed(page)
+    return parser.found
+
+
+SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)>"
+NASTY_MD = f"""---
+name: "<script>alert(1)</script>"
+description: "{SCRIPT} javascript:alert(4)"
+metadata: {{category: "{SCRIPT}", tags: ["{SCRIPT}"]}}
+---
+# {SCRIPT}
+
+{SCRIPT}
+
+[click](javascript:alert(5)) [data](data:text/html,{SCRIPT}) <javascript:alert(6)> [rel](../../admin)
+![pixel](https://evil.example/p.gif "t") ![x](javascript:alert(7)) ![`"><script>`](https://evil.example/"onerror=x)
+
+<iframe src="https://evil.example"></iframe><style>*{{display:none}}</style><a href="x" onclick="y">z</a>
+
+```html
+{SCRIPT}
+```
+"""
+
+
+async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
+    name = "nasty"
+    files = [("SKILL.md", NASTY_MD), ("<img src=x onerror=alert(8)>.md", SCRIPT)]
+    accepted = await within(env, lambda: intake.submit_bundle(name, files, None, SCRIPT[:60], None))
+    await processed(env, accepted.submission)
+    held = await submitted(env, a_bundle("held"))
+    await within(env, lambda: move_submission(held, State.ON_HOLD, "system", f"`{SCRIPT}` and {SCRIPT}", error=SCRIPT))
+    cookie = await _session(env)
+    full = f"uploads/anonymous/{name}"
+    answers = [
+        await call(env, "GET /"),
+        await call(env, "GET /queue"),
+        await call(env, "GET /skills"),
+        await call(env, "GET /skills/{proxy+}", f"/skills/{full}", proxy=full),
+        await call(env, "GET /submissions/{id}", id=accepted.submission.id),
+        await call(env, "GET /submissions/{id}", id=held.id),
+        await call(env, "GET /admin", cookies=[cookie]),
+        await call(env, "GET /submit", "/submit?repoUrl=%22%3E%3Cscript%3Ealert(1)%3C/script%3E"),
+        await call(env, "GET /skills/{proxy+}", "/skills/x", proxy=SCRIPT),
+    ]
+    for answer in answers:
+        assert inline_parts(answer.text) == []
+        assert "<script>alert" not in answer.text
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+    skill = answers[3].text
+    assert "evil.example/p.gif" in skill  # a link, not a picture
+    assert "<img" not in skill
+    assert "<iframe" not in skill
+
+
+async def _session(env) -> str:
+    return f"session={await within(env, lambda: open_session(f'{ADMIN_TOKEN}-admin'))}"
+
+
+@pytest.mark.parametrize("route", [*pages.ROUTES, *admin_pages.ROUTES])
+async def test_every_page_carries_the_strict_policy_and_nothing_inline(env, route):
+    if not route.startswith("GET ") or "{name}" in route:
+        return
+    answer = await call(env, route, id="sub_none", proxy="none")
+    assert inline_parts(answer.text) == []
+    policy = answer.headers["content-security-policy"]
+    assert "'unsafe-inline'" not in policy
+    assert "default-src 'none'" in policy
+
+
+async def test_s22_a_fault_of_ours_is_a_page_with_a_request_id_and_no_internals():
+    class Broken(MemoryKV):
+        async def get_counts(self, keys):
+            raise RuntimeError("secret detail")
+
+    page = await call(memory_env(Broken), "GET /")
+    assert page.status == 500
+    assert "r-1" in page.text
+    assert "secret detail" not in page.text
