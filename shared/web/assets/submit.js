@@ -1,6 +1,7 @@
 // Find the skills of a repository, choose among them, submit; or read a folder and send it. Without this script the
 // same two forms are sent as they are.
 const API = "/api/v1/submissions";
+const NAME = /^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$/;
 const FIELD_OF = { name_taken: "uploadToken", invalid_skill_name: "name" };
 
 class Refusal extends Error {
@@ -168,7 +169,7 @@ if (uploadForm) {
     event.preventDefault();
     const button = find("[data-submit-upload]");
     clearProblems();
-    if (!nameInput.value.trim()) return problemAt("name", "Give it a name, like my-skill.");
+    if (!NAME.test(nameInput.value.trim())) return problemAt("name", "Use 1 to 64 lower-case letters, digits and hyphens, like my-skill.");
     if (!files.length) return problemAt("files", "Choose the files of the skill.");
     button.disabled = true;
     try {
