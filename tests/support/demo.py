@@ -56,8 +56,9 @@ def upload(platform: Platform, name: str, text: str, token: str | None = None) -
     return answer
 
 
-def submit_repo(platform: Platform, url: str) -> dict:
-    status, answer = platform.json("POST", "/api/v1/submissions", {"repoUrl": url})
+def submit_repo(platform: Platform, url: str, path: str | None = None) -> dict:
+    body = {"repoUrl": url, **({"skillPath": path} if path else {})}
+    status, answer = platform.json("POST", "/api/v1/submissions", body)
     assert status in (200, 201), answer
     return answer
 
