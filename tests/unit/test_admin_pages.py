@@ -11,8 +11,8 @@ from shared.sessions import open_session
 from shared.submission_store import get_submission, move_submission
 from shared.submissions import State
 from tests.support.builders import a_bundle, submitted
-from tests.support.http import call
 from tests.support.memory import ADMIN_TOKEN, FixedSecrets, within
+from tests.support.requests import call
 
 POSTS = [route for route in admin_pages.ROUTES if route.startswith("POST ") and route != "POST /admin/sign-in"]
 

@@ -10,8 +10,8 @@ from shared.documents import stamp
 from shared.errors import InvalidRequest
 from shared.feed import get_events
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
-from tests.support.requests import call
 from tests.support.memory import memory_env, within
+from tests.support.requests import call
 
 
 async def events(env, since):

@@ -16,8 +16,8 @@ from shared.submission_store import create, move_submission
 from shared.submissions import State, Submission, new_id
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.counting import CountingKV
-from tests.support.http import call
 from tests.support.memory import ADMIN_TOKEN, MemoryKV, memory_env, within
+from tests.support.requests import call
 from tests.support.weight import weight_of
 
 CARDS = ("total", "active", "published", "rejected", "blocked", "onHold")
