@@ -7,8 +7,8 @@ from typing import Any
 from functions.sqs import failures_of, records_of
 from shared import runtime, telemetry
 from shared.dead_letter_store import store_dead_letter
-from shared.pipeline import park_undelivered
 from shared.queue import Poison, parse_body
+from shared.recovery import park_undelivered
 from shared.timing import MAX_RECEIVES
 from shared.worker_context import Env, run_with_worker_env
 

@@ -4,19 +4,22 @@ The admin pages and the admin API call the same functions, so a rule about roles
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from shared.audit import audit_put
 from shared.auth import require_role
-from shared.db import get_kv, get_queue
+from shared.blocklist import find_block
+from shared.db import get_kv, get_queue, now
 from shared.dead_letter_store import DeadLetter, deletion_of, find_dead_letter, get_dead_letters
 from shared.errors import Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
 from shared.kv import Write
 from shared.pause import Pause, pause_queue, resume_queue
+from shared.receipt_store import Clearance, clearance_put, deciding_rules, find_receipt
 from shared.recovery import RecoveryReport, recover_stuck, rescue
 from shared.secret_store import AdminToken
+from shared.skill_store import find_skill, publish_stored
 from shared.stats import get_stats
 from shared.submission_store import commit, get_submission, get_submissions_fresh
 from shared.submissions import Change, Rescue, State, Submission, move, reopen
@@ -30,9 +33,33 @@ ChangeAt = Callable[[datetime], Change]
 
 
 async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
-    """To AUTO_APPROVED; a worker publishes it from the stored bytes."""
+    """Published as CERTIFIED, from the stored bytes. The clearance is for exactly this content and these rules: one
+    changed byte is held again."""
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    require_role(by, role_for(submission))
+    receipt = await find_receipt(submission)
+    if receipt is None:
+        raise Conflict("This was never scanned to the end, so there is nothing to approve. Requeue it instead.")
+    entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
+    if entry:
+        raise Conflict(f"The blocklist names it: {entry.reason}. Remove that entry first.", code="blocklisted")
     fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
-    return await _decide(submission_id, State.AUTO_APPROVED, "approve", by, why, seen, fresh)
+    certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
+    clearance = clearance_put(
+        Clearance(
+            content_hash=receipt.content_hash,
+            rules=frozenset(deciding_rules(receipt.report)),
+            allows_incomplete=bool(receipt.report.incomplete),
+            by=by.name,
+            why=reason,
+            at=now(),
+        )
+    )
+    approved = await _decide(
+        submission_id, State.AUTO_APPROVED, "approve", by, why, seen, fresh | certified, [clearance]
+    )
+    return await publish_stored(approved, receipt, await find_skill(approved.skill_name))
 
 
 async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
@@ -151,7 +178,14 @@ def role_for(submission: Submission) -> str:
 
 
 async def _decide(
-    submission_id: str, to: State, action: str, by: AdminToken, why: str, seen: int | None, set_: dict[str, Any]
+    submission_id: str,
+    to: State,
+    action: str,
+    by: AdminToken,
+    why: str,
+    seen: int | None,
+    set_: dict[str, Any],
+    also: Sequence[Write] = (),
 ) -> Submission:
     reason = _reason(why)
     submission = await get_submission(submission_id)
@@ -161,8 +195,8 @@ async def _decide(
     change_at = _reopened(submission, by, reason)
     if to != State.RECEIVED:
         change_at = _moved(submission, to, by, reason, set_)
-    moved = await _commit(change_at, [audit_put(by, action, submission_id, reason)])
-    if to in (State.RECEIVED, State.AUTO_APPROVED):
+    moved = await _commit(change_at, [audit_put(by, action, submission_id, reason), *also])
+    if to is State.RECEIVED:
         await _send(moved)
     logger.info("decided by a person", extra={"submission": submission_id, "action": action, "by": by.name})
     return moved

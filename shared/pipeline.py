@@ -11,21 +11,17 @@ import msgspec
 from shared.db import get_kv, get_queue, now
 from shared.errors import Blocked, Deferred, Duplicate, LostLease, NeedsPerson, Refused, Unavailable
 from shared.pause import PAUSE_KEY, Pause, pause_of
-from shared.receipt_store import find_receipt
-from shared.skill_store import find_skill
+from shared.recovery import give_up
 from shared.submission_store import (
     claim_submission,
-    commit,
-    find_submission,
     get_submission,
-    move_submission,
     submission_key,
     touch_submission,
 )
-from shared.submissions import ACTIVE_STATES, State, Submission, move
+from shared.submissions import ACTIVE_STATES, State, Submission
 from shared.telemetry import logger
 from shared.timing import DEFER_LIMIT, LEASE_MARGIN, LONGEST_DELAY, MAX_ATTEMPTS, RETRY_BASE
-from shared.verification import Held, finish_approved, verify
+from shared.verification import Held, verify
 
 
 class Settled(NamedTuple):
@@ -54,28 +50,6 @@ async def process_submission(submission_id: str, worker: str, time_left: timedel
     except LostLease:
         return DONE  # another worker was faster
     return await _work(held, time_left)
-
-
-async def give_up(submission: Submission) -> Submission:
-    """Every attempt is used up. What was decided already is finished; else a person decides, with the last error."""
-    if submission.state is State.AUTO_APPROVED and (receipt := await find_receipt(submission)):
-        held = Held(submission)
-        await finish_approved(held, receipt, await find_skill(submission.skill_name))
-        return held.submission
-    detail = f": {submission.error}" if submission.error else ""
-    reason = f"stuck: gave up after {MAX_ATTEMPTS} attempts{detail}"
-    return await commit(lambda at: move(submission, State.ON_HOLD, "recovery", at, reason, parked_by="faults"))
-
-
-async def park_undelivered(submission_id: str, reason: str) -> None:
-    """For a message that died in the queue. A record that is done, or that a live worker holds, is left alone."""
-    submission = await find_submission(submission_id)
-    if submission is None or submission.state not in ACTIVE_STATES or submission.has_live_lease(now()):
-        return
-    try:
-        await move_submission(submission, State.ON_HOLD, "system", f"its message {reason}", parked_by="faults")
-    except LostLease:
-        logger.info("moved while being parked, left alone", extra={"submission": submission_id})
 
 
 async def _read(submission_id: str) -> tuple[Submission, Pause | None]:

@@ -7,9 +7,16 @@ import msgspec
 from shared.db import get_queue, now
 from shared.errors import LostLease
 from shared.pause import find_pause
-from shared.pipeline import give_up
-from shared.submission_store import commit, get_stuck_submissions, touch_submission
-from shared.submissions import Rescue, State, Submission, move, rescue_of
+from shared.receipt_store import find_receipt
+from shared.skill_store import find_skill, publish_stored
+from shared.submission_store import (
+    commit,
+    find_submission,
+    get_stuck_submissions,
+    move_submission,
+    touch_submission,
+)
+from shared.submissions import ACTIVE_STATES, Rescue, State, Submission, move, rescue_of
 from shared.telemetry import count, logger
 from shared.timing import MAX_ATTEMPTS, RECOVERY_DELAYS, SCAN_LIMIT
 
@@ -68,8 +75,28 @@ async def rescue(submission: Submission) -> Rescue:
     return decision
 
 
+async def give_up(submission: Submission) -> Submission:
+    """Every attempt is used up. What was decided already is finished; else a person decides, with the last error."""
+    if submission.state is State.AUTO_APPROVED and (receipt := await find_receipt(submission)):
+        return await publish_stored(submission, receipt, await find_skill(submission.skill_name))
+    detail = f": {submission.error}" if submission.error else ""
+    reason = f"stuck: gave up after {MAX_ATTEMPTS} attempts{detail}"
+    return await commit(lambda at: move(submission, State.ON_HOLD, "recovery", at, reason, parked_by="faults"))
+
+
+async def park_undelivered(submission_id: str, reason: str) -> None:
+    """For a message that died in the queue. A record that is done, or that a live worker holds, is left alone."""
+    submission = await find_submission(submission_id)
+    if submission is None or submission.state not in ACTIVE_STATES or submission.has_live_lease(now()):
+        return
+    try:
+        await move_submission(submission, State.ON_HOLD, "system", f"its message {reason}", parked_by="faults")
+    except LostLease:
+        logger.info("moved while being parked, left alone", extra={"submission": submission_id})
+
+
 async def _requeue(submission: Submission) -> None:
-    delay = RECOVERY_DELAYS[min(submission.attempts, len(RECOVERY_DELAYS)) - 1]
+    delay = RECOVERY_DELAYS[min(max(submission.attempts, 1), len(RECOVERY_DELAYS)) - 1]
     reason = f"attempt {submission.attempts} of {MAX_ATTEMPTS} stopped without a result"
     requeued = await commit(
         lambda at: move(submission, State.RECEIVED, "recovery", at, reason, error=reason, not_before=at + delay)

@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.db import get_kv
+from shared.content import content_hash_of
+from shared.db import get_content, get_kv
 from shared.documents import encode, parse_each, stamp
 from shared.errors import ConditionFailed, Conflict, NotFound
 from shared.kv import ABSENT, LISTS, SHARDS, Delete, Expect, Key, Put, Query, Write, query_all, shard_of
 from shared.receipt_store import Receipt
 from shared.scanner import ScanReport
 from shared.skills import Skill, SkillVersion, full_name, next_version, sort_key, split_name
-from shared.submission_store import commit
-from shared.submissions import Change, Submission, move
+from shared.submission_store import commit, find_submission, move_submission
+from shared.submissions import CATEGORIES, Change, State, Submission, move
 from shared.telemetry import logger
 
 LONGEST_NAME = 500  # in any script it fits a key
@@ -35,6 +36,16 @@ class Enumerated(NamedTuple):
 def skill_key(name: str) -> Key:
     """GitHub compares names without regard to case, so do we; the document keeps the name as it is written."""
     return Key(f"skill:{name.lower()}")
+
+
+async def publish_stored(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
+    """From the stored bytes: what is published is what was scanned, or it is scanned again."""
+    assert submission.content_hash  # it was set when the submission was approved
+    files = await get_content().get_files(submission.content_hash)
+    if content_hash_of(files) != receipt.content_hash:
+        reason = "The stored content is not the content that was scanned."
+        return await move_submission(submission, State.RESCAN_REQUIRED, "system", reason, parked_by="rule")
+    return await publish(submission, receipt, current)
 
 
 async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
@@ -84,6 +95,21 @@ async def get_published_skills_list(limit: int, after: str | None = None) -> Ski
     names = [row.key.pk.removeprefix("skill:") for row in rows[:limit]]
     shown = [by_name[name] for name in names if name in by_name]
     return SkillPage(shown, rows[limit - 1].sort if len(rows) > limit else None, read.failed)
+
+
+async def block_skill(name: str, reason: str, actor: str) -> Submission | None:
+    """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it."""
+    skill = await get_skill(name)
+    blocked = msgspec.structs.replace(
+        skill, is_blocked=True, was_blocked=True, block_reason=reason, record_version=skill.record_version + 1
+    )
+    put = _skill_put(blocked, {"recordVersion": skill.record_version})
+    submission = await find_submission(skill.submission_id)
+    if submission is None or submission.state not in CATEGORIES["published"]:
+        await get_kv().put(put)
+        return submission
+    change = lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by="person")  # noqa: E731
+    return await commit(change, lambda _: [put])
 
 
 async def enumerate_published_skills() -> Enumerated:

@@ -28,7 +28,7 @@ from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, finding_for, s
 from shared.scanner.report import decide as decide_tier1
 from shared.scanner.report import most_serious_first
 from shared.skill_source import UPLOADS, Fetched, fetch_skill
-from shared.skill_store import publish, skill_key
+from shared.skill_store import publish_stored, skill_key
 from shared.skills import Skill
 from shared.submission_store import commit, find_by_identity, unique_key
 from shared.submissions import State, Submission, move, touch
@@ -61,7 +61,7 @@ async def verify(held: Held) -> None:
     facts = _facts(fetched, content_hash, receipt, outcome)
     await held.move(outcome.state, outcome.reason, also=receipt_put(receipt), parked_by=outcome.parked_by, **facts)
     if outcome.state is State.AUTO_APPROVED:
-        await finish_approved(held, receipt, known.skill)
+        held.submission = await publish_stored(held.submission, receipt, known.skill)
 
 
 class _Known(NamedTuple):
@@ -200,17 +200,6 @@ def summary_of(report: ScanReport) -> str:
 
 def _unusable(problems: Sequence[str]) -> str:
     return f"SKILL.md cannot be used: {'; '.join(problems)}. Start it with `---`, `name:`, `description:`, `---`."
-
-
-async def finish_approved(held: Held, receipt: Receipt, current: Skill | None) -> None:
-    """From the stored bytes: what is published is what was scanned, or it is scanned again."""
-    submission = held.submission
-    assert submission.content_hash  # it was set when the submission was approved
-    files = await get_content().get_files(submission.content_hash)
-    if content_hash_of(files) != receipt.content_hash:
-        await held.move(State.RESCAN_REQUIRED, "The stored content is not the content that was scanned.")
-        return
-    held.submission = await publish(submission, receipt, current)
 
 
 def with_more(report: ScanReport, findings: Sequence[Finding] = (), incomplete: Sequence[str] = ()) -> ScanReport:

@@ -8,9 +8,10 @@ from html.parser import HTMLParser
 import pytest
 
 from functions import admin_pages, pages
-from shared import intake
+from shared import admin, intake
 from shared.errors import Unavailable
 from shared.pause import pause_queue
+from shared.secret_store import AdminToken
 from shared.sessions import open_session
 from shared.submission_store import create, move_submission
 from shared.submissions import State, Submission, new_id
@@ -85,7 +86,7 @@ async def test_a_card_filters_and_the_age_column_turns_the_order(env):
     page = await call(env, "GET /queue", "/queue?state=rejected")
     assert rows(page.text) == [(bad.id, "REJECTED")]
     assert 'href="/queue?state=rejected" aria-current="page"' in page.text
-    assert "SKILL.md has no front matter" in page.text
+    assert "SKILL.md cannot be used" in page.text
     newest, oldest = await call(env, "GET /queue"), await call(env, "GET /queue", "/queue?sortDir=asc")
     assert rows(newest.text) == rows(oldest.text)[::-1]
     assert 'href="/queue?sortDir=asc"' in newest.text
@@ -184,7 +185,7 @@ async def test_a_submission_is_a_story_with_durations_and_what_is_next(env):
     env.clock.forward(seconds=1.4)
     await processed(env, submission)
     page = await call(env, "GET /submissions/{id}", f"/submissions/{submission.id}", id=submission.id)
-    assert "Rejected: SKILL.md has no front matter" in page.text
+    assert "Rejected: SKILL.md cannot be used" in page.text
     assert "1.4 s" in page.text
     assert "Fix what the reason names" in page.text
     assert re.findall(r"</svg><b>([^<]+)</b>", page.text) == ["Waiting", "Scanning", "Rejected"]
@@ -363,6 +364,8 @@ async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
     files = [("SKILL.md", NASTY_MD), ("<img src=x onerror=alert(8)>.md", SCRIPT)]
     accepted = await within(env, lambda: intake.submit_bundle(name, files, None, SCRIPT[:60], None))
     await processed(env, accepted.submission)
+    who = AdminToken("anna", "admin", "")  # the scan holds it: a person lets it through, to see its page
+    await within(env, lambda: admin.approve(accepted.submission.id, who, "for this test"))
     held = await submitted(env, a_bundle("held"))
     await within(env, lambda: move_submission(held, State.ON_HOLD, "system", f"`{SCRIPT}` and {SCRIPT}", error=SCRIPT))
     cookie = await _session(env)

@@ -10,8 +10,7 @@ from shared import db
 from shared.errors import Unavailable
 from shared.kv import Key
 from shared.pause import pause_queue
-from shared.pipeline import park_undelivered
-from shared.recovery import recover_stuck, rescue
+from shared.recovery import park_undelivered, recover_stuck, rescue
 from shared.submission_store import claim_submission, get_history, get_stuck_submissions, get_submission
 from shared.submissions import Rescue, State
 from shared.timing import RESEND_PERIOD, STUCK_THRESHOLD
