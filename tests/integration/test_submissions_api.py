@@ -167,12 +167,6 @@ def test_what_is_no_submission_is_not_found(submission_id):
     assert error_of(call(handler, ONE, path={"id": submission_id})) == (404, "not_found")
 
 
-def test_S24_what_has_no_route_is_not_found():
-    event = an_http_event("$default")
-    for _ in range(2):
-        assert json.loads(handler(event, Context())["body"])["error"]["code"] == "not_found"
-
-
 def test_long_answers_are_compressed_for_those_who_accept_it():
     for n in range(8):
         submit(a_bundle(f"skill-{n}"))

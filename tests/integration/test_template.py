@@ -92,7 +92,7 @@ MISTAKES = {
         put(of("SubmissionsApi", "Events.Submit.Properties.Method"), "PUT"),
         "PUT /api/v1",
     ),
-    "no answer for unknown routes": (drop(of("SubmissionsApi", "Events.NoSuchRoute")), "$default"),
+    "no answer for unknown routes": (drop(of("Pages", "Events.NoSuchRoute")), "$default"),
     "an API function left out": (drop("Resources.AdminApi"), "no function serves functions/admin_api.py"),
     "a setting nobody gets": (drop(f"{VARIABLES}.QUEUE_URL"), "no function gets the setting QUEUE_URL"),
     "a setting nobody reads": (put(f"{VARIABLES}.COLOUR", "blue"), "nothing reads the setting COLOUR"),

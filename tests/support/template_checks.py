@@ -53,6 +53,23 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
     },
+    "Pages": {
+        "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "SubmissionQueue": {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "AdminPages": {
+        "Table": READ | QUERY | WRITE | {"dynamodb:DeleteItem"},  # dead letters that are settled
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Table/index/due": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+        "SubmissionQueue": {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
     "Consumer": {
         "Table": READ | WRITE,
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
