@@ -1,5 +1,6 @@
 """Pages as the first HTML says them: no script has run here."""
 
+import gc
 import re
 import time
 from datetime import timedelta
@@ -8,10 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from functions import admin_pages, pages
-from shared import admin, intake
+from shared import intake
 from shared.errors import Unavailable
 from shared.pause import pause_queue
-from shared.secret_store import AdminToken
 from shared.sessions import open_session
 from shared.submission_store import create, move_submission
 from shared.submissions import State, Submission, new_id
@@ -163,12 +163,14 @@ async def many_waiting(env, n: int) -> None:
 
 
 async def _cpu(env) -> float:
-    """The least of many: what is above it is other work on this machine."""
+    """The least of many: what is above it is other work on this machine, or the collector at work on the fake store."""
     times = []
+    gc.disable()
     for _ in range(12):
         start = time.process_time()
         await call(env, "GET /queue")
         times.append(time.process_time() - start)
+    gc.enable()
     return min(times)
 
 
@@ -340,7 +342,7 @@ def inline_parts(page: str) -> list[str]:
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)>"
 NASTY_MD = f"""---
-name: "<script>alert(1)</script>"
+name: "<img src=x onerror=alert(1)>"
 description: "{SCRIPT} javascript:alert(4)"
 metadata: {{category: "{SCRIPT}", tags: ["{SCRIPT}"]}}
 ---
@@ -364,8 +366,6 @@ async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
     files = [("SKILL.md", NASTY_MD), ("<img src=x onerror=alert(8)>.md", SCRIPT)]
     accepted = await within(env, lambda: intake.submit_bundle(name, files, None, SCRIPT[:60], None))
     await processed(env, accepted.submission)
-    who = AdminToken("anna", "admin", "")  # the scan holds it: a person lets it through, to see its page
-    await within(env, lambda: admin.approve(accepted.submission.id, who, "for this test"))
     held = await submitted(env, a_bundle("held"))
     await within(env, lambda: move_submission(held, State.ON_HOLD, "system", f"`{SCRIPT}` and {SCRIPT}", error=SCRIPT))
     cookie = await _session(env)
