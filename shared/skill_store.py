@@ -112,6 +112,18 @@ async def block_skill(name: str, reason: str, actor: str) -> Submission | None:
     return await commit(change, lambda _: [put])
 
 
+async def put_rescanned(skill: Skill, report: ScanReport, rule_set: str) -> None:
+    """What a newer rule set says of a published skill, when it says nothing worse."""
+    scanned = msgspec.structs.replace(
+        skill,
+        rule_set=rule_set,
+        verdict=report.verdict,
+        score=report.score,
+        record_version=skill.record_version + 1,
+    )
+    await get_kv().put(_skill_put(scanned, {"recordVersion": skill.record_version}))
+
+
 async def enumerate_published_skills() -> Enumerated:
     """Every published skill, read all at once. Aliases are in no list, so they are never read."""
     return await _read_skills(await get_kv().ids("skill:"))

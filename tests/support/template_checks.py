@@ -91,6 +91,11 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/due": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
     },
+    "Rescan": {
+        "Table": READ | WRITE,
+        "Table/index/list": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+    },
 }
 # SAM gives these to the role of every function, and of every function behind a queue; it cannot be told not to.
 ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"}
