@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,10 +12,11 @@ from functions.http import Answer, Request, http_handler
 from functions.list_query import SERVED, filter_of, read_list_query
 from shared import feed, intake, stats
 from shared.cursor import make_cursor, read_cursor
-from shared.db import get_content, get_kv, get_queue, get_secrets, now
+from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
 from shared.documents import encode
-from shared.errors import InvalidRequest
+from shared.errors import InvalidRequest, RequestError
 from shared.kv import Key
+from shared.receipt_store import Receipt, find_receipt
 from shared.skill_source import parse_repo_url
 from shared.submission_list import MAX_LIMIT, list_of_repo, list_submissions
 from shared.submission_store import get_history, get_submission
@@ -23,6 +24,7 @@ from shared.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, Submission
 
 QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
 IDLE_RETRY = 5000
+SUBMITS_IN_FLIGHT = 5
 
 
 class BundleFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,8 +37,14 @@ class Bundle(msgspec.Struct, forbid_unknown_fields=True):
     files: list[BundleFile]
 
 
+class NamedSkill(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    path: str | None = None
+
+
 class SubmitBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     repo_url: str | None = None
+    skills: Annotated[list[NamedSkill], msgspec.Meta(min_length=1, max_length=50)] | None = None
     skill_name: str | None = None
     skill_path: str | None = None
     source: str | None = None
@@ -46,22 +54,16 @@ class SubmitBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 async def submit(request: Request) -> Answer:
     body = request.json(SubmitBody)
-    if (body.repo_url is None) == (body.bundle is None):
-        raise InvalidRequest("Send either `repoUrl` or `bundle`.", code="invalid_body")
+    _check(body)
     idempotency = _idempotency(request)
-    if body.bundle and (body.skill_name or body.skill_path):
-        raise InvalidRequest("A bundle has its name inside: send `bundle.name` only.", code="invalid_body")
-    if body.repo_url is not None and body.upload_token:
-        raise InvalidRequest("`uploadToken` goes with `bundle` only.", code="invalid_body")
-    if body.source and len(body.source) > 64:
-        raise InvalidRequest("`source` says in at most 64 characters what sent this, like `cli`.", code="invalid_body")
     if body.bundle:
         files = [(file.path, file.content) for file in body.bundle.files]
         accepted = await intake.submit_bundle(body.bundle.name, files, body.upload_token, body.source, idempotency)
-    else:
-        named = (body.skill_name, body.skill_path)
-        accepted = await intake.submit_repo(body.repo_url or "", *named, body.source, idempotency)
-    return _accepted_answer(accepted)
+        return _accepted_answer(accepted)
+    if body.skills:
+        return await _submit_several(body.repo_url or "", body.skills, body.source, idempotency)
+    named = (body.skill_name, body.skill_path)
+    return _accepted_answer(await intake.submit_repo(body.repo_url or "", *named, body.source, idempotency))
 
 
 class DiscoverBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -132,7 +134,8 @@ async def get_one(request: Request) -> Answer:
     request.allow_query()
     submission_id = request.path["id"]
     submission = await get_submission(submission_id)  # first: what is no id is never asked for
-    return Answer(_detail(submission, await get_history(submission_id)))
+    history, receipt = await asyncio.gather(get_history(submission_id), find_receipt(submission))
+    return Answer(_detail(submission, history) | {"scanResult": receipt and _scan_result(receipt)})
 
 
 async def health(request: Request) -> Answer:
@@ -167,6 +170,53 @@ async def _news(since: str | None) -> tuple[feed.Events, stats.Stats]:
     return await asyncio.gather(feed.get_events(since, now()), stats.get_stats())
 
 
+def _check(body: SubmitBody) -> None:
+    """Nothing that was sent is ignored."""
+    problem = None
+    if (body.repo_url is None) == (body.bundle is None):
+        problem = "Send either `repoUrl` or `bundle`."
+    elif body.bundle and (body.skill_name or body.skill_path or body.skills):
+        problem = "A bundle has its name inside: send `bundle.name` only."
+    elif body.skills and (body.skill_name or body.skill_path):
+        problem = "Send `skills`, or one skill by `skillName` or `skillPath`."
+    elif body.repo_url is not None and body.upload_token:
+        problem = "`uploadToken` goes with `bundle` only."
+    elif body.source and len(body.source) > 64:
+        problem = "`source` says in at most 64 characters what sent this, like `cli`."
+    if problem:
+        raise InvalidRequest(problem, code="invalid_body")
+
+
+async def _submit_several(
+    repo_url: str, skills: list[NamedSkill], source: str | None, idempotency: intake.Idempotency | None
+) -> Answer:
+    """Each stands for itself: one that cannot be accepted is told among the others."""
+    parse_repo_url(repo_url, get_settings().github_host)
+    in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
+
+    async def one(n: int, skill: NamedSkill) -> intake.Accepted:
+        own = idempotency._replace(key=f"{idempotency.key}#{n}") if idempotency else None
+        async with in_flight:
+            return await intake.submit_repo(repo_url, skill.name, skill.path, source, own)
+
+    outcomes = await asyncio.gather(*map(one, range(len(skills)), skills), return_exceptions=True)
+    accepted, skipped = [], []
+    for skill, outcome in zip(skills, outcomes, strict=True):
+        if isinstance(outcome, intake.Accepted):
+            accepted.append(_accepted_answer(outcome))
+        elif isinstance(outcome, RequestError):
+            skipped.append({"name": skill.name, "path": skill.path, "code": outcome.code, "message": str(outcome)})
+        else:
+            raise outcome
+    body = {
+        "submissions": [answer.body for answer in accepted],
+        "count": len(accepted),
+        "skipped": skipped,
+        "repoUrl": repo_url,
+    }
+    return Answer(body, 201 if any(answer.status == 201 for answer in accepted) else 200)
+
+
 def _idempotency(request: Request) -> intake.Idempotency | None:
     key = request.headers.get("idempotency-key")
     if key is None:
@@ -195,7 +245,7 @@ def _accepted_answer(accepted: intake.Accepted) -> Answer:
 async def _list_repo(request: Request, limit: int) -> Answer:
     if {"state", "sort", "sortDir"} & request.query.keys():
         raise InvalidRequest(f"`repoUrl` goes with `limit` and `cursor` only. {SERVED}", code="combination_not_served")
-    source = parse_repo_url(request.query["repoUrl"]).source
+    source = parse_repo_url(request.query["repoUrl"], get_settings().github_host).source
     filter_ = f"submissions of {source}"
     after = await read_cursor(request.query.get("cursor"), filter_)
     (rows, next_position, failed), counted = await asyncio.gather(list_of_repo(source, limit, after), stats.get_stats())
@@ -236,6 +286,28 @@ def _detail(submission: Submission, history: list[HistoryEntry]) -> dict[str, An
         "stateHistory": history,
         "stageTimings": _stage_timings(history),
         "staleness": None if stale_for is None else {"isStuck": bool(stale_for), "overdueMs": _ms(stale_for)},
+    }
+
+
+def _scan_result(receipt: Receipt) -> dict[str, Any]:
+    report = receipt.report
+    return {
+        "verdict": report.verdict,
+        "action": report.action,
+        "certain": report.certain,
+        "score": report.score,
+        "incomplete": report.incomplete,
+        "findings": report.findings,
+        "truncated": receipt.truncated,
+        "capabilities": report.capabilities,
+        "warnings": report.front_matter.warnings,
+        "scannerVersion": report.receipt.scanner_version,
+        "ruleSet": receipt.rule_set,
+        "contentHash": receipt.content_hash,
+        "files": report.receipt.files,
+        "startedAt": receipt.started_at,
+        "endedAt": receipt.ended_at,
+        "judgement": receipt.judgement or "not_judged",
     }
 
 

@@ -206,3 +206,23 @@ def _pages(query):
         cursor = page["cursor"]
         if cursor is None:
             return ids
+
+
+def test_several_skills_of_a_repository_are_submitted_at_once_and_each_is_answered():
+    skills = [{"name": "pdf", "path": "s/pdf"}, {"name": "csv", "path": "s/csv"}, {"name": "up", "path": "../up"}]
+    body = {"repoUrl": "https://github.com/a/several", "skills": skills}
+    first = call(handler, SUBMIT, body=body)
+    assert (first.status, first.body["count"], first.body["repoUrl"]) == (201, 2, body["repoUrl"])
+    assert [one["skillName"] for one in first.body["submissions"]] == ["a/several/pdf", "a/several/csv"]
+    assert [(one["path"], one["code"]) for one in first.body["skipped"]] == [("../up", "invalid_skill_path")]
+    again = call(handler, SUBMIT, body=body)
+    assert (again.status, [one["duplicate"] for one in again.body["submissions"]]) == (200, [True, True])
+    assert [one["id"] for one in again.body["submissions"]] == [one["id"] for one in first.body["submissions"]]
+
+
+def test_what_a_scan_found_is_shown_with_its_submission():
+    created = submit(a_bundle("scanned"))
+    process(created.body["id"])
+    found = call(handler, ONE, path={"id": created.body["id"]}).body["scanResult"]
+    assert (found["verdict"], found["findings"], found["judgement"]) == ("PASS", [], "not_judged")
+    assert found["ruleSet"]
