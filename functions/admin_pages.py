@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+from functions.evidence import get_evidence
 from functions.http import STATUS, Answer, Request, http_handler
 from functions.page_answers import cookie, explain, page, see_other
 from shared import admin
@@ -222,7 +223,8 @@ async def _evidence(submission_id: str | None, at: Any) -> Any:
         record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
     except NotFound:
         return None
-    shown = views.submission_view(record, history, at, waiting=None)
+    receipt, files = await get_evidence(record)
+    shown = views.submission_view(record, history, at, None, receipt, files)
     return {"submission": record, "role": admin.role_for(record), **shown}
 
 

@@ -30,6 +30,7 @@ TITLES = {
     409: "Changed meanwhile",
     413: "Too large",
     429: "Too many at once",
+    502: "Somebody else does not answer",
     503: "Not reachable just now",
 }
 

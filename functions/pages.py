@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from functions import submit_page
+from functions.evidence import get_evidence
 from functions.http import Answer, Request, http_handler
 from functions.list_query import filter_of, read_list_query
 from functions.page_answers import THEMES, cookie, explain, page, see_other
@@ -20,8 +21,8 @@ from shared.skill_store import get_published_skills_list, get_skill, get_version
 from shared.stats import get_hours, get_stats
 from shared.submission_list import ListQuery, list_submissions
 from shared.submission_store import get_history, get_submission
-from shared.submissions import State
-from shared.waiting import get_waiting
+from shared.submissions import State, Submission
+from shared.waiting import Waiting, get_waiting
 from shared.web import charts, views
 from shared.web.assets import find_asset
 from shared.web.skill_text import render_skill_md
@@ -82,10 +83,10 @@ async def queue(request: Request) -> Answer:
 async def submission(request: Request) -> Answer:
     request.allow_query()
     submission_id = request.path["id"]
-    record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
     at = now()
-    waiting = await get_waiting() if record.state == State.RECEIVED else None
-    shown = views.submission_view(record, history, at, waiting)
+    record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
+    waiting, (receipt, files) = await asyncio.gather(_waiting_of(record), get_evidence(record))
+    shown = views.submission_view(record, history, at, waiting, receipt, files)
     return page(request, "submission.html", at, since=stamp(at), submission=record, **shown)
 
 
@@ -98,7 +99,7 @@ async def skills(request: Request) -> Answer:
         request,
         "skills.html",
         now(),
-        skills=[views.skill_view(skill) for skill in found.skills],
+        skills=[views.skill_view(skill, now()) for skill in found.skills],
         degraded=bool(found.failed),
         searchable=False,
         q=None,
@@ -126,7 +127,7 @@ async def skill(request: Request) -> Answer:
         request,
         "skill.html",
         now(),
-        skill=views.skill_view(found),
+        skill=views.skill_view(found, now()),
         versions=views.version_views(versions, found.current_version),
         scans=scans,
         health=health,
@@ -174,7 +175,11 @@ ROUTES = {
 handler = http_handler(ROUTES, explain)
 
 
-async def _waiting(query: ListQuery) -> Any:
+async def _waiting_of(record: Submission) -> Waiting | None:
+    return await get_waiting() if record.state == State.RECEIVED else None
+
+
+async def _waiting(query: ListQuery) -> Waiting | None:
     """Places are read only for lists that can show somebody who waits."""
     if query.states and State.RECEIVED not in query.states:
         return None

@@ -1,11 +1,14 @@
 """Findings as a page shows them: by file, each with the lines around it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from shared.scanner import Finding
+from shared.scanner.report import most_serious_first
 
 AROUND = 3
 LONGEST_LINE = 300
-SEVERITIES = ("critical", "high", "medium", "low", "info")
+WHOLE = "the skill as a whole"
 
 
 class Line(NamedTuple):
@@ -31,39 +34,30 @@ class FileFindings(NamedTuple):
     findings: list[Shown]
 
 
-def by_file(findings: Iterable[Mapping[str, Any]], files: Mapping[str, bytes]) -> list[FileFindings]:
+def by_file(findings: Iterable[Finding], files: Mapping[str, bytes]) -> list[FileFindings]:
     """The worst file first, the worst finding first in it."""
     groups: dict[str, list[Shown]] = {}
-    for finding in sorted(findings, key=_rank):
-        path = str(finding.get("file") or "the skill as a whole")
-        groups.setdefault(path, []).append(_shown(finding, files.get(path)))
+    for finding in sorted(findings, key=most_serious_first):
+        groups.setdefault(finding.path or WHOLE, []).append(_shown(finding, files.get(finding.path)))
     return [FileFindings(path, shown) for path, shown in groups.items()]
 
 
-def _rank(finding: Mapping[str, Any]) -> tuple[int, str, int]:
-    severity = str(finding.get("severity") or "info").lower()
-    rank = SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
-    return rank, str(finding.get("file") or ""), int(finding.get("line") or 0)
-
-
-def _shown(finding: Mapping[str, Any], content: bytes | None) -> Shown:
-    line = int(finding["line"]) if finding.get("line") else None
-    excerpt = str(finding.get("excerpt") or "")
+def _shown(finding: Finding, content: bytes | None) -> Shown:
     return Shown(
-        rule=str(finding.get("rule") or ""),
-        title=str(finding.get("title") or finding.get("rule") or "Finding"),
-        severity=str(finding.get("severity") or "info").lower(),
-        action=str(finding.get("action") or "none").lower(),
-        category=str(finding.get("category") or ""),
-        line=line,
-        lines=_lines_around(content, line) or _excerpt(excerpt, line),
-        why=str(finding.get("why") or ""),
-        fix=str(finding.get("fix") or ""),
+        rule=finding.rule,
+        title=finding.title,
+        severity=finding.severity,
+        action=finding.action,
+        category=finding.category,
+        line=finding.line or None,
+        lines=_lines_around(content, finding.line) or _excerpt(finding.excerpt, finding.line),
+        why=finding.why,
+        fix=finding.fix,
     )
 
 
-def _lines_around(content: bytes | None, line: int | None) -> list[Line]:
-    if content is None or line is None:
+def _lines_around(content: bytes | None, line: int) -> list[Line]:
+    if content is None or not line:
         return []
     lines = content.decode("utf-8", errors="replace").split("\n")
     if line > len(lines):
@@ -73,7 +67,7 @@ def _lines_around(content: bytes | None, line: int | None) -> list[Line]:
     return [Line(first + n, _cut(text), first + n == line) for n, text in enumerate(shown)]
 
 
-def _excerpt(excerpt: str, line: int | None) -> list[Line]:
+def _excerpt(excerpt: str, line: int) -> list[Line]:
     return [Line((line or 1) + n, _cut(text), is_hit=True) for n, text in enumerate(excerpt.split("\n")[:6]) if excerpt]
 
 

@@ -5,7 +5,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from shared.decision import Community, trust
 from shared.diffs import FileDiff
+from shared.receipt_store import Receipt
 from shared.skills import Skill, SkillVersion, split_name
 from shared.stats import Hour, Stats
 from shared.submission_list import Listing
@@ -50,7 +52,7 @@ class SkillView(NamedTuple):
     version: str
     tier: words.Look | None
     trust: list[Tick]
-    capabilities: list[Tick] | None
+    capabilities: list[Tick]
     category: str
     tags: Sequence[str]
     published_at: datetime
@@ -144,10 +146,9 @@ def submission_view(
     history: Sequence[HistoryEntry],
     at: datetime,
     waiting: Waiting | None,
-    report: Mapping[str, Any] | None = None,
-    files: Mapping[str, bytes] | None = None,
+    receipt: Receipt | None,
+    files: Mapping[str, bytes],
 ) -> dict[str, Any]:
-    report = report or {}
     category = CATEGORY_OF[submission.state]
     return {
         "verdict": verdict_of(submission),
@@ -158,12 +159,13 @@ def submission_view(
         "is_settled": category != "active",
         "is_published": category == "published",
         "may_resubmit": submission.state in (State.REJECTED, State.TIER1_FAILED, State.ON_HOLD),
-        "groups": by_file(report.get("findings") or (), files or {}),
-        "truncated": bool(report.get("truncated")),
-        "scanned": bool(report),
-        "commit": report.get("commit"),
-        "receipt": _receipt(report),
-        "has_report": bool(report),
+        "groups": by_file(receipt.report.findings, files) if receipt else [],
+        "truncated": receipt is not None and receipt.truncated,
+        "scanned": receipt is not None,
+        "judgement": receipt and receipt.judgement,
+        "incomplete": receipt.report.incomplete if receipt else (),
+        "facts": _facts(submission, receipt),
+        "has_report": False,
     }
 
 
@@ -174,7 +176,9 @@ def verdict_of(submission: Submission) -> str:
         return f"{words.look_of(submission.state).label}{detail}."
     if category == "published":
         return f"Published as version {submission.published_version or words.UNKNOWN}."
-    return f"{words.VERDICTS[category]}: {(submission.reason or 'no reason is recorded').rstrip('.')}."
+    reason = (submission.reason or "no reason is recorded").rstrip(".")
+    verdict = words.VERDICTS[category]
+    return f"{reason}." if reason.startswith(verdict) else f"{verdict}: {reason}."
 
 
 def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
@@ -185,7 +189,7 @@ def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
     ]
 
 
-def skill_view(skill: Skill) -> SkillView:
+def skill_view(skill: Skill, at: datetime) -> SkillView:
     name = split_name(skill.name)
     return SkillView(
         name=skill.name,
@@ -195,9 +199,9 @@ def skill_view(skill: Skill) -> SkillView:
         description=skill.description,
         repo_url=skill.repo_url,
         version=skill.current_version,
-        tier=TIERS.get(str(getattr(skill, "cert_tier", None))),
-        trust=_trust(skill),
-        capabilities=_capabilities(getattr(skill, "capabilities", None)),
+        tier=TIERS.get(skill.cert_tier),
+        trust=_trust(skill, at),
+        capabilities=_capabilities(skill.capabilities),
         category=skill.category,
         tags=skill.tags,
         published_at=skill.published_at,
@@ -205,8 +209,8 @@ def skill_view(skill: Skill) -> SkillView:
         content_hash=skill.content_hash,
         submission_id=skill.submission_id,
         is_blocked=skill.is_blocked,
-        is_tainted=bool(getattr(skill, "is_tainted", False)),
-        block_reason=getattr(skill, "block_reason", None),
+        is_tainted=False,
+        block_reason=skill.block_reason,
     )
 
 
@@ -247,25 +251,56 @@ def _overdue(submission: Submission, at: datetime) -> timedelta | None:
     return staleness(submission, at) or None
 
 
-def _receipt(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    names = {"scanner": "Scanner", "ruleSet": "Rule set", "commit": "Commit", "filesScanned": "Files scanned"}
-    return [(label, str(report[name])) for name, label in names.items() if report.get(name) is not None]
+def _facts(submission: Submission, receipt: Receipt | None) -> list[tuple[str, str]]:
+    """What the scan rests on."""
+    if receipt is None:
+        return []
+    files = receipt.report.receipt.files
+    skipped = sum(bool(file.skipped) for file in files)
+    judge = receipt.judgement
+    return [
+        ("Tier 1", f"{receipt.report.verdict}, {words.counted(len(receipt.report.findings), 'finding')}"),
+        ("Judge", f"{judge.judged}, {judge.score} of 100" if judge else "not asked"),
+        ("Files", f"{len(files)}" + (f", {skipped} not read as text" if skipped else "")),
+        ("Scanner", f"{receipt.report.receipt.scanner_version}, rules {receipt.rule_set}"),
+        ("Scanned", f"{words.exact(receipt.started_at)}, {words.duration(receipt.ended_at - receipt.started_at)}"),
+        *([("Commit", submission.commit[:12])] if submission.commit else []),
+    ]
 
 
-def _trust(skill: Skill) -> list[Tick]:
-    ticks = [Tick("check", f"Scanned as version {skill.current_version}, content {skill.content_hash[:12]}")]
-    tier = TIERS.get(str(getattr(skill, "cert_tier", None)))
-    score = getattr(skill, "trust_score", None)
-    if tier is None:
-        ticks.append(Tick("clock", "No certification recorded"))
-    if score is not None:
-        ticks.append(Tick("check" if score >= 60 else "alert", f"Trust {score} of 100"))
-    origin = "Public repository, commit pinned" if skill.repo_url else "Uploaded: nobody vouches for its origin"
-    return [*ticks, Tick("check" if skill.repo_url else "alert", origin)]
+def _trust(skill: Skill, at: datetime) -> list[Tick]:
+    """What the tier and the score rest on, one line each."""
+    community = Community(age=at - skill.published_at, was_ever_blocked=skill.was_blocked)
+    is_certified = skill.cert_tier == "CERTIFIED"
+    earned = trust(skill.verdict, skill.judge_score, skill.has_provenance, community, is_certified, skill.is_blocked)
+    judged = f"Judged {skill.judge_score} of 100" if skill.judge_score is not None else "No judge has read it"
+    return [
+        Tick("check" if earned.score >= 60 else "alert", f"Trust {earned.tier}, {earned.score} of 100"),
+        Tick("check" if skill.verdict == "PASS" else "alert", f"Static scan: {_verdict_word(skill)}"),
+        Tick("check" if skill.judge_score is not None else "clock", judged),
+        *([Tick("check", "Approved by a person or from a trusted owner")] if is_certified else []),
+        _origin(skill),
+    ]
 
 
-def _capabilities(found: Iterable[str] | None) -> list[Tick] | None:
-    if found is None:
-        return None
-    icons = {"shell": "terminal", "network": "network", "credentials": "key"}
-    return [Tick(icons.get(name, "file"), words.CAPABILITIES.get(name, name)) for name in found]
+def _verdict_word(skill: Skill) -> str:
+    verdicts = {
+        "PASS": "nothing to report",
+        "CONCERNS": "concerns, see the evidence",
+        "FAIL": "failed, see the evidence",
+    }
+    score = "" if skill.score is None else f" ({skill.score} of 100)"
+    return f"{verdicts.get(skill.verdict or '', 'not recorded')}{score}"
+
+
+def _origin(skill: Skill) -> Tick:
+    if skill.repo_url is None:
+        return Tick("alert", "Uploaded: nobody vouches for its origin")
+    if skill.has_provenance:
+        return Tick("check", f"Public repository, commit {(skill.commit or '')[:12]}")
+    return Tick("alert", "From a branch or tag, not the default branch" if skill.ref else "Origin not verified")
+
+
+def _capabilities(found: Iterable[str]) -> list[Tick]:
+    icons = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
+    return [Tick(icons.get(name, "file"), words.CAPABILITIES.get(name, name)) for name in dict.fromkeys(found)]

@@ -64,9 +64,10 @@ ACTORS = {"system": "the platform", "worker": "a worker", "recovery": "the stuck
 CAPABILITIES = {
     "shell": "Runs shell commands",
     "network": "Talks to the network",
+    "files": "Writes files",
     "credentials": "Reads credentials",
-    "filesystem": "Writes files outside its folder",
-    "code": "Brings its own scripts",
+    "persistence": "Stays after it has run",
+    "agent memory": "Changes what the agent remembers",
 }
 UNKNOWN = "—"
 

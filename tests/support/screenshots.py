@@ -7,8 +7,9 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from tests.support.browser import NoBrowser, browser
-from tests.support.demo import fill
+from tests.support.demo import fill, fill_github
 from tests.support.platform import REPOSITORY, Platform
+from tests.support.stub_github import StubGitHub
 
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 THEMES = ("light", "dark")
@@ -23,6 +24,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "submit": "/submit",
         "submission-published": f"/submissions/{ids['published']}",
         "submission-held": f"/submissions/{ids['held']}",
+        "submission-failed": f"/submissions/{ids['failed']}",
         "submission-rejected": f"/submissions/{ids['rejected']}",
         "submission-waiting": f"/submissions/{ids['waiting']}",
         "skills": "/skills",
@@ -50,8 +52,9 @@ def take(running: Browser, url: str, token: str, paths: dict[str, str], folder: 
 
 def main(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as directory:
-        platform = Platform.start(Path(directory))
+    with tempfile.TemporaryDirectory() as directory, StubGitHub() as github:
+        fill_github(github)
+        platform = Platform.start(Path(directory), GITHUB_API_URL=github.url)
         try:
             paths = pages(fill(platform))
             with browser() as running:

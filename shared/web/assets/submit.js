@@ -30,6 +30,11 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
+const WORDS = {
+  RECEIVED: "waiting", TIER1_SCANNING: "scanning", TIER2_SCANNING: "judging", AUTO_APPROVED: "publishing",
+  PUBLISHED: "published", VENDOR_APPROVED: "published", REJECTED: "rejected", TIER1_FAILED: "failed the scan",
+  DEQUEUED: "taken out", BLOCKED: "blocked", ON_HOLD: "on hold", RESCAN_REQUIRED: "needs a new scan",
+};
 const count = (n) => (n === 1 ? "1 skill" : `${n} skills`);
 
 function showProblem(input, problem, text) {
@@ -91,7 +96,7 @@ async function discover() {
   const items = answer.skills.map((skill, n) => {
     const box = element("input", { type: "checkbox", value: String(n) });
     box.checked = !skill.submissionId;
-    const note = skill.submissionId ? `${skill.path} · ${skill.status ?? "already submitted"}` : skill.path;
+    const note = skill.submissionId ? `${skill.path} · ${WORDS[skill.status] ?? "already submitted"}` : skill.path;
     return element("li", {}, element("label", {}, box, element("span", {}, skill.name), element("span", { class: "muted" }, note)));
   });
   const more = answer.truncated ? [element("p", { class: "muted small" }, "There are more; submit the others by folder.")] : [];
@@ -111,8 +116,8 @@ function nameButton() {
 
 async function submitChosen() {
   const skills = chosen().map(({ name, path }) => ({ name, path }));
-  const answer = await ask(API, { repoUrl: listed.repoUrl, skills });
-  const submissions = answer.submissions ?? [answer];
+  const answer = await submitAll(listed.repoUrl, skills);
+  const submissions = answer.submissions;
   if (submissions.length === 1 && !(answer.skipped ?? []).length) return location.assign(`/submissions/${submissions[0].id}`);
   const results = find("[data-results]");
   results.replaceChildren(
@@ -123,6 +128,17 @@ async function submitChosen() {
   forget();
   find("[data-news]", repoForm).textContent = `${count(submissions.length)} submitted`;
   find("a", results)?.focus();
+}
+
+async function submitAll(repoUrl, skills) {
+  try {
+    return await ask(API, { repoUrl, skills });
+  } catch (error) {
+    if (error.code !== "invalid_body") throw error; // a platform that takes one at a time
+  }
+  const submissions = [];
+  for (const { path } of skills) submissions.push(await ask(API, { repoUrl, skillPath: path, source: "the website" }));
+  return { submissions };
 }
 
 function flagOf(one) {

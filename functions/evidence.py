@@ -1,0 +1,22 @@
+"""What a decision rests on: the receipt of its scan, and the files it is about, for the lines around a finding."""
+
+import asyncio
+
+from shared.db import get_content
+from shared.errors import NotFound, Unavailable
+from shared.receipt_store import Receipt, find_receipt
+from shared.submissions import Submission
+
+
+async def get_evidence(submission: Submission) -> tuple[Receipt | None, dict[str, bytes]]:
+    return await asyncio.gather(find_receipt(submission), _files(submission))
+
+
+async def _files(submission: Submission) -> dict[str, bytes]:
+    """Without the bucket the excerpts of the findings still show."""
+    if submission.content_hash is None or submission.rule_set is None:
+        return {}
+    try:
+        return await get_content().get_files(submission.content_hash)
+    except (NotFound, Unavailable):
+        return {}
