@@ -19,7 +19,7 @@ SAM_CONFIG_prod := prod
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
-.PHONY: help setup run admin-token check test bench format pins rules rule-pack build deploy
+.PHONY: help setup run admin-token check test bench screenshots format pins rules rule-pack build deploy
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -57,6 +57,9 @@ format: setup ## format the code and fix what can be fixed
 
 test: setup ## run all tests
 	$(BIN)/python -m pytest -n 4 --cov --cov-report=
+
+screenshots: setup ## take pictures of every page into docs/screenshots
+	@PYTHONPATH=. $(BIN)/python -m tests.support.screenshots
 
 pins: ## compile requirements*.in into pinned requirements*.txt (needs uv)
 	@for set in "requirements.in -o requirements.txt" "requirements.in requirements-dev.in -o requirements-dev.txt" "requirements-emulator.in -o requirements-emulator.txt" "requirements-sam.in -o requirements-sam.txt"; do \
