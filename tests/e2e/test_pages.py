@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.browser import browser as open_browser
 from tests.support.demo import SETUP, AdminSession, fill, fill_github, skill_md, submit_repo, upload, wait_until_idle
-from tests.support.platform import Platform, eventually
+from tests.support.platform import Platform
 from tests.support.screenshots import SIZES, THEMES, pages
 from tests.support.stub_github import StubGitHub
 
@@ -337,8 +337,9 @@ def test_every_request_of_a_page_goes_to_the_platform_itself(browser, demo):
     tab = Tab(browser.new_context())
     asked = []
     tab.page.on("request", lambda request: asked.append(request.url))
-    for path in ("/", "/queue", "/submit", "/skills/uploads/anonymous/pdf-forms"):
+    for path in ("/", "/submit", "/skills/uploads/anonymous/pdf-forms"):
         tab.page.goto(demo.url + path)
-    eventually(lambda: any("/stream" in url for url in asked))
+    with tab.page.expect_request("**/submissions/stream*"):
+        tab.page.goto(f"{demo.url}/queue")
     assert [url for url in asked if not url.startswith(demo.url)] == []
     tab.close()
