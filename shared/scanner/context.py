@@ -9,7 +9,16 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.cues import BAD_EXAMPLE, COMMENT, DETECTOR_LINE, DETECTOR_LIST, TEACHING_HEADING, WARNING
+from shared.scanner.cues import (
+    BAD_EXAMPLE,
+    COMMENT,
+    DETECTOR_LINE,
+    DETECTOR_LIST,
+    PLACEHOLDER_TARGET,
+    REAL_ADDRESS,
+    TEACHING_HEADING,
+    WARNING,
+)
 
 MARKDOWN = (".md", ".mdx", ".markdown", ".mdc")
 SHELL_FILES = (".sh", ".bash", ".zsh", ".fish", ".ps1", ".psm1", ".bat", ".cmd", ".command")
@@ -71,10 +80,10 @@ class Block(msgspec.Struct, frozen=True):
     documented: bool
 
 
-def page_for(path: str, text: str) -> "Page":
+def page_for(path: str, text: str, about_attacks: bool = False) -> "Page":
     lowered = path.lower()
     if lowered.endswith(MARKDOWN) or lowered.endswith((".txt", ".rst", ".adoc")):
-        return MarkdownPage(text, PurePosixPath(lowered).name != "skill.md")
+        return MarkdownPage(text, PurePosixPath(lowered).name != "skill.md", about_attacks)
     return ScriptPage(text, _kinds_of_file(lowered, text))
 
 
@@ -116,10 +125,11 @@ class ScriptPage(Page):
 
 
 class MarkdownPage(Page):
-    def __init__(self, text: str, title_counts: bool = False) -> None:
+    def __init__(self, text: str, title_counts: bool = False, about_attacks: bool = False) -> None:
         super().__init__(text)
         self.text = text
         self.title_counts = title_counts
+        self.about_attacks = about_attacks
 
     @cached_property
     def _blocks(self) -> list[Block]:
@@ -142,12 +152,17 @@ class MarkdownPage(Page):
         if not block.fence and self._is_hidden(line):
             return Place(HIDDEN, documented=False)
         if block.fence:
-            return Place(block.kinds, block.documented or self._marked_bad(line, column))
+            return Place(block.kinds, block.documented or self._marked_bad(line, column) or self._is_exercise(text))
         return self._in_prose(block, text, line, column)
 
     def _is_hidden(self, line: int) -> bool:
         index = bisect_right(self._hidden, (line, len(self.lines) + 1)) - 1
         return index >= 0 and self._hidden[index][1] >= line
+
+    def _is_exercise(self, text: str) -> bool:
+        """In a skill about attacks, a command without a target in the real world is there to be learned."""
+        text = text[:1000]
+        return self.about_attacks and (bool(PLACEHOLDER_TARGET.search(text)) or not REAL_ADDRESS.search(text))
 
     def _marked_bad(self, line: int, column: int) -> bool:
         """Inside a fence, a comment on or just above the line may call it bad, or the line may be a search."""
@@ -166,6 +181,7 @@ class MarkdownPage(Page):
             or _is_table_row(text)
             or bool(WARNING.search(before[-200:]))
             or self._led_in_by_warning(text, line)
+            or (in_code and self._is_exercise(text))
         )
         return Place(kinds | PROSE, documented, quoted=in_code or _is_quoted(before))
 

@@ -50,3 +50,22 @@ DETECTOR_LIST = re.compile(
     re.IGNORECASE,
 )
 COMMENT = re.compile(r"^\s*(?:#(?!!)|//|\*|/\*|--\s|;|rem\s|<!--|\"\"\"|''')", re.IGNORECASE)
+# A skill whose name or description says that it is about attacks: its pages show them to be understood or tested for.
+ATTACK_SUBJECT = _any_of(
+    "penetration test\\w*|pen-?test\\w*|red.?team\\w*|ctf|capture the flag|offensive security|ethical hack\\w*",
+    "bug bounty|exploit(?:ation|s)?|privilege escalation|reverse shells?|metasploit",
+    "attack (?:techniques?|patterns?|surface|paths?)|vulnerabilit\\w+|malware analy\\w+|forensics?|incident response",
+    "threat (?:model\\w*|hunt\\w*|intel\\w*|detect\\w*)|owasp|mitre|detection engineering|prompt injections?|jailbreaks?",
+    "security (?:review|audit|test\\w*|research|assessment|scan\\w*|checklist|hardening)",
+)
+# The target of an example: a name to fill in, not an address.
+PLACEHOLDER_TARGET = re.compile(
+    r"\b(?:ATTACKER|TARGET|VICTIM|KALI|YOUR|MY)_?(?:IP|HOST|PORT|SERVER|DOMAIN|MACHINE)\b|\b[LR]HOSTS?\b|\b[LR]PORT\b"
+    r"|<(?:attacker|target|your|lhost|rhost|victim|ip|host)[^>\n]{0,20}>"
+)
+# An address that exists outside a lab: what is sent there arrives.
+REAL_ADDRESS = re.compile(
+    r"(?:https?|ftp|tcp)://(?!localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|[<${\[A-Z])"
+    r"(?![a-z0-9.-]*(?:attacker|evil|malicious|target|victim|example)[a-z0-9-]*[.:/])[^\s/]+\.[a-z0-9]{2,}"
+    r"|\b(?!127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|0\.|169\.254\.)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"
+)

@@ -70,12 +70,13 @@ class TextFile(msgspec.Struct, frozen=True):
     path: str
     text: str
     original: str
+    about_attacks: bool = False  # the skill says that it teaches or tests attacks
 
 
 def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     """All hits in a file: as written, with its tricks undone, and inside what it decodes to."""
     pack = load_pack()
-    page = page_for(file.path, file.text)
+    page = page_for(file.path, file.text, file.about_attacks)
     hits = _hits_in(pack, file.path, page, file.text, deadline)
     seen = {(hit.rule.id, hit.line) for hit in hits}
     if (folded := decoding.fold(file.text)) is not None:

@@ -4,9 +4,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+import msgspec
+
 from shared.scanner import hidden_text
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
+from shared.scanner.cues import ATTACK_SUBJECT
 from shared.scanner.front_matter import read_front_matter
 from shared.scanner.inventory import Inventory, Item, take_inventory
 from shared.scanner.leaked_secrets import find_leaks
@@ -40,8 +43,10 @@ def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = 
     """
     inventory = take_inventory(files)
     texts = [_text_file(item) for item in inventory.items if item.text is not None]
-    hits, incomplete = _find_all_hits(texts, Deadline(time.monotonic() + MATCHING_TIME))
     front_matter = _front_matter(texts)
+    if ATTACK_SUBJECT.search(f"{front_matter.name.replace('-', ' ')}. {front_matter.description[:1000]}"):
+        texts = [msgspec.structs.replace(file, about_attacks=True) for file in texts]
+    hits, incomplete = _find_all_hits(texts, Deadline(time.monotonic() + MATCHING_TIME))
     findings = [
         *source_findings,
         *_from_inventory(inventory),
