@@ -55,7 +55,8 @@ ATTACK_SUBJECT = _any_of(
     "penetration test\\w*|pen-?test\\w*|red.?team\\w*|ctf|capture the flag|offensive security|ethical hack\\w*",
     "bug bounty|exploit(?:ation|s)?|privilege escalation|reverse shells?|metasploit",
     "attack (?:techniques?|patterns?|surface|paths?)|vulnerabilit\\w+|malware analy\\w+|forensics?|incident response",
-    "threat (?:model\\w*|hunt\\w*|intel\\w*|detect\\w*)|owasp|mitre|detection engineering|prompt injections?|jailbreaks?",
+    "threat (?:model\\w*|hunt\\w*|intel\\w*|detect\\w*)|owasp|mitre|detection engineering",
+    "prompt injections?|jailbreaks?",
     "security (?:review|audit|test\\w*|research|assessment|scan\\w*|checklist|hardening)",
 )
 # The target of an example: a name to fill in, not an address.
