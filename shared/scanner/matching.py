@@ -1,9 +1,10 @@
 """Rules against one text file: yara-x finds, context decides what a hit is worth."""
 
 import re
+import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import yara_x
@@ -13,6 +14,7 @@ from shared.scanner.context import HIDDEN, Page, Place, page_for
 from shared.scanner.pack import Pack, Rule, load_excuses, load_matcher, load_pack, rule_id_of
 
 MAX_MATCHES = 2000
+_scanners = threading.local()
 EXCERPT = 160
 # A backslash (a tick, a caret) at the end of a line continues the command. Both bytes become spaces: offsets hold.
 CONTINUATION = re.compile(rb"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
@@ -145,7 +147,7 @@ def _hits_in_blob(pack: Pack, path: str, page: Page, blob: decoding.Decoded, dea
 def _matches(data: bytes, deadline: Deadline) -> list[_Match]:
     # The added line end closes the last command of a file that has none.
     data = CONTINUATION.sub(b"  ", data) + b"\n"
-    matches = list(_yara_matches(load_matcher(), data, deadline))
+    matches = list(_yara_matches(load_matcher, data, deadline))
     excuses = _excuses(matches, data, deadline)
     matches = [match for match in matches if not any(_overlap(match, excuse) for excuse in excuses.get(match.rule, ()))]
     return sorted(matches, key=lambda m: (m.start, m.rule))
@@ -163,7 +165,7 @@ def _excuses(matches: list[_Match], data: bytes, deadline: Deadline) -> dict[str
         starts.append(position)
         position += end - start + 1
     window = b"\n".join(data[start:end] for start, end in spans)
-    for excuse in _yara_matches(load_excuses(), window, deadline):
+    for excuse in _yara_matches(load_excuses, window, deadline):
         index = bisect_right(starts, excuse.start) - 1
         shift = spans[index][0] - starts[index]
         found.setdefault(excuse.rule, []).append(_Match(excuse.rule, excuse.start + shift, excuse.end + shift))
@@ -175,8 +177,8 @@ def _whole_lines(data: bytes, match: _Match) -> tuple[int, int]:
     return data.rfind(b"\n", 0, match.start) + 1, len(data) if end == -1 else end
 
 
-def _yara_matches(rules: yara_x.Rules, data: bytes, deadline: Deadline) -> Iterator[_Match]:
-    for rule in _scan(rules, data, deadline).matching_rules:
+def _yara_matches(load: Callable[[], yara_x.Rules], data: bytes, deadline: Deadline) -> Iterator[_Match]:
+    for rule in _scan(load, data, deadline).matching_rules:
         rule_id = rule_id_of(rule.identifier)
         for pattern in rule.patterns:
             if len(pattern.matches) >= MAX_MATCHES:
@@ -184,16 +186,24 @@ def _yara_matches(rules: yara_x.Rules, data: bytes, deadline: Deadline) -> Itera
             yield from (_Match(rule_id, match.offset, match.offset + match.length) for match in pattern.matches)
 
 
-def _scan(rules: yara_x.Rules, data: bytes, deadline: Deadline) -> yara_x.ScanResults:
+def _scan(load: Callable[[], yara_x.Rules], data: bytes, deadline: Deadline) -> yara_x.ScanResults:
     deadline.check()
-    # One scanner per call: a scanner is not safe to share between threads, and making one takes under a millisecond.
-    scanner = yara_x.Scanner(rules)
-    scanner.max_matches_per_pattern(MAX_MATCHES)
+    scanner = _scanner_of_this_thread(load)
     scanner.set_timeout(max(1, int(min(60.0, deadline.seconds_left()))))
     try:
         return scanner.scan(data)
     except yara_x.TimeoutError as error:
         raise OutOfTime from error
+
+
+def _scanner_of_this_thread(load: Callable[[], yara_x.Rules]) -> yara_x.Scanner:
+    """A scanner may be used again, but not by two threads; making one costs as much as scanning a page."""
+    scanner = getattr(_scanners, load.__name__, None)
+    if scanner is None:
+        scanner = yara_x.Scanner(load())
+        scanner.max_matches_per_pattern(MAX_MATCHES)
+        setattr(_scanners, load.__name__, scanner)
+    return scanner
 
 
 def _overlap(match: _Match, excuse: _Match) -> bool:
