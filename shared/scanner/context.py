@@ -55,6 +55,7 @@ HIDDEN = frozenset({"hidden"})
 
 FENCE = re.compile(r"^ {0,12}(?:[-*+]\s+|\d+[.)]\s+)?(?:>\s*)?(`{3,}|~{3,})\s*\{?\.?([\w+-]*)")
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)")
+LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
 HIDDEN_START = re.compile(r"<!--|^\[[^\]\n]{1,40}\]: *(?:#|<>) *[(\"']", re.MULTILINE)
 QUOTES = tuple("\"'“”‘’«»")
 LOOK_BACK = 3
@@ -130,6 +131,7 @@ class MarkdownPage(Page):
         self.text = text
         self.title_counts = title_counts
         self.about_attacks = about_attacks
+        self._real_targets: dict[int, bool] = {}
 
     @cached_property
     def _blocks(self) -> list[Block]:
@@ -152,17 +154,29 @@ class MarkdownPage(Page):
         if not block.fence and self._is_hidden(line):
             return Place(HIDDEN, documented=False)
         if block.fence:
-            return Place(block.kinds, block.documented or self._marked_bad(line, column) or self._is_exercise(text))
+            return Place(block.kinds, block.documented or self._marked_bad(line, column) or self._is_exercise(line))
         return self._in_prose(block, text, line, column)
 
     def _is_hidden(self, line: int) -> bool:
         index = bisect_right(self._hidden, (line, len(self.lines) + 1)) - 1
         return index >= 0 and self._hidden[index][1] >= line
 
-    def _is_exercise(self, text: str) -> bool:
-        """In a skill about attacks, a command without a target in the real world is there to be learned."""
-        text = text[:1000]
-        return self.about_attacks and (bool(PLACEHOLDER_TARGET.search(text)) or not REAL_ADDRESS.search(text))
+    def _is_exercise(self, line: int) -> bool:
+        """In a skill about attacks, commands without a target in the real world are there to be learned."""
+        if not self.about_attacks:
+            return False
+        return bool(PLACEHOLDER_TARGET.search(self.lines[line - 1][:1000])) or not self._names_real_target(line)
+
+    def _names_real_target(self, line: int) -> bool:
+        """A block of commands counts as one: what is packed on its first line leaves on its last."""
+        index = bisect_right(self._starts, line) - 1
+        if not self._blocks[index].fence:
+            return bool(REAL_ADDRESS.search(self.lines[line - 1][:1000]))
+        if index not in self._real_targets:
+            end = self._starts[index + 1] - 1 if index + 1 < len(self._starts) else len(self.lines)
+            text = "\n".join(self.lines[self._starts[index] - 1 : end])
+            self._real_targets[index] = bool(REAL_ADDRESS.search(text))
+        return self._real_targets[index]
 
     def _marked_bad(self, line: int, column: int) -> bool:
         """Inside a fence, a comment on or just above the line may call it bad, or the line may be a search."""
@@ -181,7 +195,7 @@ class MarkdownPage(Page):
             or _is_table_row(text)
             or bool(WARNING.search(before[-200:]))
             or self._led_in_by_warning(text, line)
-            or (in_code and self._is_exercise(text))
+            or (in_code and self._is_exercise(line))
         )
         return Place(kinds | PROSE, documented, quoted=in_code or _is_quoted(before))
 
@@ -189,11 +203,11 @@ class MarkdownPage(Page):
         """A list item belongs to the sentence above its list; a wrapped line to the line above it."""
         for above in reversed(self.lines_before(line, 12)):
             if not above.strip():
-                if not re.match(r"\s*([-*+]|\d+[.)])\s", text):
+                if not LIST_ITEM.match(text):
                     return False
                 continue
-            if re.match(r"\s*([-*+]|\d+[.)])\s", above):
-                if not re.match(r"\s*([-*+]|\d+[.)])\s", text):
+            if LIST_ITEM.match(above):
+                if not LIST_ITEM.match(text):
                     return bool(BAD_EXAMPLE.search(above[:400]))
                 continue
             return bool(BAD_EXAMPLE.search(above[:400]))

@@ -57,6 +57,10 @@ ATTACK_SUBJECT = _any_of(
     "attack (?:techniques?|patterns?|surface|paths?)|vulnerabilit\\w+|malware analy\\w+|forensics?|incident response",
     "threat (?:model\\w*|hunt\\w*|intel\\w*|detect\\w*)|owasp|mitre|detection engineering",
     "prompt injections?|jailbreaks?",
+    "(?:cloud|web|api|network|container|kubernetes|application|mobile|cyber) ?security|hacking|osint",
+    "reverse engineering",
+    "secure coding|hardening|sast|dast|xss|csrf|ssrf|sql injection|burp|sqlmap|mimikatz|active directory|phishing",
+    "security (?:engineer\\w*|analyst|expert|best practices|guid\\w+|patterns|issues|posture)",
     "security (?:review|audit|test\\w*|research|assessment|scan\\w*|checklist|hardening)",
 )
 # The target of an example: a name to fill in, not an address.
@@ -66,7 +70,7 @@ PLACEHOLDER_TARGET = re.compile(
 )
 # An address that exists outside a lab: what is sent there arrives.
 REAL_ADDRESS = re.compile(
-    r"(?:https?|ftp|tcp)://(?!localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|[<${\[A-Z])"
+    r"(?:https?|ftp|tcp)://(?!localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|[<${\[A-Z])"
     r"(?![a-z0-9.-]*(?:attacker|evil|malicious|target|victim|example)[a-z0-9-]*[.:/])[^\s/]+\.[a-z0-9]{2,}"
     r"|\b(?!127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|0\.|169\.254\.)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"
 )
