@@ -14,6 +14,7 @@ from shared.scanner.cues import (
     COMMENT,
     DETECTOR_LINE,
     DETECTOR_LIST,
+    MARKS,
     PLACEHOLDER_TARGET,
     REAL_ADDRESS,
     TEACHING_HEADING,
@@ -55,6 +56,8 @@ HIDDEN = frozenset({"hidden"})
 
 FENCE = re.compile(r"^ {0,12}(?:[-*+]\s+|\d+[.)]\s+)?(?:>\s*)?(`{3,}|~{3,})\s*\{?\.?([\w+-]*)")
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)")
+CLAUSE_END = re.compile(r"[.;!?]\s")  # "Do not skip this. Run x" warns about skipping, not about x
+BAD_MARK = re.compile(rf"[\s\-*+>\d.)]*{MARKS}")
 LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
 HIDDEN_START = re.compile(r"<!--|^\[[^\]\n]{1,40}\]: *(?:#|<>) *[(\"']", re.MULTILINE)
 QUOTES = tuple("\"'“”‘’«»")
@@ -189,11 +192,13 @@ class MarkdownPage(Page):
     def _in_prose(self, block: Block, text: str, line: int, column: int) -> Place:
         before = text[: max(0, column - 1)]
         in_code = before.count("`") % 2 == 1
+        clause = CLAUSE_END.split(before)[-1]
         kinds = COMMAND if in_code else PROSE
         documented = (
             block.documented
             or _is_table_row(text)
-            or bool(WARNING.search(before[-200:]))
+            or bool(BAD_MARK.match(text))
+            or bool(WARNING.search(clause[-200:]))
             or self._led_in_by_warning(text, line)
             or (in_code and self._is_exercise(line))
         )

@@ -25,16 +25,20 @@ WARNING = _any_of(
     "phrases? like|patterns? like",
 )
 # Leading in to a block of code: strong enough to speak for all of it.
-BAD_EXAMPLE = _any_of(BAD, ATTACK, FORBID, SEEK, "poc|proof of concept")
+BAD_EXAMPLE = _any_of(
+    BAD,
+    "attacks?|attackers?|adversar\\w+|exploit(?:s|ation)?|injections?|indicators?|red flags?|anti-?patterns?",
+    "(?:never|don'?t|do not|must not) (?:run|do|use|write|execute|copy|paste|install|trust|follow|say|put)",
+    "avoid|instead of",
+    "(?:look|search|scan|grep|watch)(?:s|es|ing|ning)? for|flag(?:s|ged)?|poc|proof of concept",
+)
 # A heading under which bad things are listed.
 TEACHING_HEADING = _any_of(
     BAD,
-    ATTACK,
-    FORBID,
-    SEEK,
-    "threats?|iocs?|warning signs|forbidden|prohibited|mistakes|pitfalls|risks?|false positives?|abuse|escalation",
-    "sinks?|what to (?:look for|flag|check|report)|pentest\\w*|penetration|red team\\w*|phishing|cwe|owasp",
-    "cheat ?sheet|severity|findings?",
+    "attack(?:er)?s?|adversar\\w+|exploits?|injections?|payloads?|indicators?|red flags?|anti-?patterns?",
+    "never|avoid|don'?t|do not|must not|what to (?:look for|flag|check|report)|threats?|iocs?|warning signs",
+    "forbidden|prohibited|mistakes|pitfalls|false positives?|pentest\\w*|red team\\w*|cwe|owasp|cheat ?sheet",
+    "detection",
 )
 # A line of code that defines what to look for: a detector, not the thing it detects.
 DETECTOR_LINE = re.compile(

@@ -27,7 +27,7 @@ def installed_names(command: str) -> Iterator[str]:
     _, _, arguments = command.partition(
         " install " if " install " in command else " add " if " add " in command else " i "
     )
-    for word in arguments.split():
+    for word in re.split(r"[`\n]", arguments)[0].split():
         if word in ("&&", "||", "|", "#", ";", "\\"):
             return
         name = re.split(r"[=<>~!\[;@]", word.strip("\"'`),.")[:80], maxsplit=1)[0]
