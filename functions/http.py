@@ -23,6 +23,7 @@ from shared.telemetry import logger
 STATUS = {
     errors.InvalidRequest: 400,
     errors.Unauthorized: 401,
+    errors.BadSignature: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.WrongMethod: 405,
@@ -213,7 +214,7 @@ def _refusal(error: errors.RequestError, request_id: str) -> Problem:
     if isinstance(error, errors.TooManyRequests):
         return problem._replace(headers={"retry-after": str(error.retry_after)})
     if isinstance(error, errors.Unauthorized):
-        return problem._replace(headers={"www-authenticate": "Bearer"})
+        return problem._replace(headers={"www-authenticate": error.scheme})
     return problem
 
 

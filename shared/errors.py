@@ -4,6 +4,7 @@ PlatformError
 ├── RequestError            the caller can fix it; `code` is stable, `details` says more
 │   ├── InvalidRequest      400
 │   ├── Unauthorized        401
+│   │   └── BadSignature    401, for signed requests
 │   ├── Forbidden           403
 │   ├── NotFound            404
 │   ├── WrongMethod         405
@@ -46,7 +47,15 @@ class InvalidRequest(RequestError):
 
 
 class Unauthorized(RequestError):
+    """`scheme` is how to prove who you are, for the answer's `www-authenticate`."""
+
     code = "unauthorized"
+    scheme = "Bearer"
+
+
+class BadSignature(Unauthorized):
+    code = "invalid_signature"
+    scheme = "HMAC-SHA256"
 
 
 class Forbidden(RequestError):

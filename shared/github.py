@@ -56,6 +56,10 @@ class GitHub:
     async def close(self) -> None:
         await self._http.close()
 
+    def give_way(self) -> None:
+        """For readers: raises Deferred when GitHub's quota is so low that workers should have the rest."""
+        self._http.give_way()
+
     async def get_repo(self, owner: str, name: str) -> GitHubRepo:
         if not _is_name(owner, name):
             raise _no_repo()
@@ -112,7 +116,7 @@ class GitHub:
 
     async def discover(self, repo: GitHubRepo, commit: str) -> Discovered:
         """Every folder with a SKILL.md. Gives way to workers when GitHub's quota is low."""
-        self._http.give_way()
+        self.give_way()
         tree = await self._tree(repo, commit)
         folders = [entry.path.rpartition("/")[0] for entry in tree.tree if _is_skill_md(entry)]
         skills = [FoundSkill(folder.rpartition("/")[2] or repo.name, folder or ".") for folder in sorted(folders)]

@@ -16,6 +16,8 @@ from shared.errors import Unavailable
 from shared.settings import Settings
 from shared.timing import SECRET_TTL
 
+SHORTEST_SECRET = 32
+
 
 class AdminToken(msgspec.Struct, frozen=True):
     name: str
@@ -24,10 +26,15 @@ class AdminToken(msgspec.Struct, frozen=True):
 
 
 class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    signing_key: Annotated[str, msgspec.Meta(min_length=32)]  # an empty key would sign for everybody
+    signing_key: Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # an empty key would sign for everybody
     admin_tokens: list[AdminToken] = []
     webhook_secrets: dict[str, str] = {}
     github_token: str | None = None
+
+    def find_webhook_secret(self, provider: str) -> str | None:
+        """A short one is none: it could be guessed."""
+        secret = self.webhook_secrets.get(provider, "")
+        return secret if len(secret) >= SHORTEST_SECRET else None
 
 
 class Secrets(Protocol):

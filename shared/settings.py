@@ -1,6 +1,7 @@
 """Settings of a process, read once and checked before the first request. template.yaml declares each of them."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -11,6 +12,7 @@ from shared.errors import InvalidSettings
 STAGES = ("local", "dev", "prod")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
+_SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Settings:
     judge_daily_budget: int = 1000  # questions a day, of all workers together
     judge_max_bytes: int = 200_000
     bedrock_endpoint_url: str | None = None
+    external_scanners: tuple[str, ...] = ()  # each looks at what is published; each has a secret of its own
 
     @property
     def github_host(self) -> str:
@@ -61,6 +64,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         judge_daily_budget=_whole_number(env, "JUDGE_DAILY_BUDGET", default="1000"),
         judge_max_bytes=_whole_number(env, "JUDGE_MAX_BYTES", default="200000"),
         bedrock_endpoint_url=_bedrock_url(env, stage),
+        external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
     )
 
 
@@ -99,6 +103,14 @@ def _vendor(text: str) -> tuple[str, int]:
     if not login or not (number.isascii() and number.isdigit()):
         raise InvalidSettings(f"VENDORS has {text!r}; each is a GitHub login and its numeric id, like octocat:583231.")
     return login.lower(), int(number)
+
+
+def _scanner(text: str) -> str:
+    if not _SCANNER.fullmatch(text):
+        raise InvalidSettings(
+            f"EXTERNAL_SCANNERS has {text[:60]!r}; a name has 1 to 40 of the characters a-z, 0-9 and `-`."
+        )
+    return text
 
 
 def _github_url(env: Mapping[str, str], stage: str) -> str:

@@ -61,6 +61,12 @@ SETTLE_TIME = scaled(seconds=5)  # kept back from what waits for others, to writ
 OUTAGE_PAUSE = scaled(minutes=2)  # until the next try when nobody says how long it takes
 LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota starts anew every hour; a later time is not believed
 
+SCAN_LEASE = scaled(minutes=15)  # a scanner elsewhere has this long for one skill
+SCAN_TIMEOUT = scaled(minutes=20)  # longer than a lease: a scan that nobody finished by then reads TIMED_OUT
+SIGNATURE_AGE = timedelta(minutes=5)  # of a signed request; also how far ahead its clock may be
+REPO_HEALTH_AGE = scaled(hours=24)
+REPO_STALE_AFTER = timedelta(days=365)
+
 MAX_ATTEMPTS = 3
 MAX_RECEIVES = 5
 SCAN_LIMIT = 500

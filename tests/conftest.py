@@ -83,4 +83,4 @@ def function_env(moto_url, monkeypatch, tmp_path):
 def _secrets(secrets) -> dict:
     values = asyncio.run(secrets.get())
     tokens = [{"name": t.name, "role": t.role, "sha256": t.sha256} for t in values.admin_tokens]
-    return {"signingKey": values.signing_key, "adminTokens": tokens}
+    return {"signingKey": values.signing_key, "adminTokens": tokens, "webhookSecrets": values.webhook_secrets}

@@ -17,6 +17,7 @@ from shared.worker_context import Env
 
 ADMIN_TOKEN = "a-token-for-tests"
 GITHUB_TOKEN = "ghp_canary-token-of-tests"
+WEBHOOK_SECRETS = {"bandit": "canary-secret-of-bandit-" + "b" * 32, "other": "canary-secret-of-other-" + "o" * 32}
 
 
 class Clock:
@@ -199,7 +200,9 @@ class FixedSecrets:
             AdminToken(role, role, hashlib.sha256(f"{ADMIN_TOKEN}-{role}".encode()).hexdigest())
             for role in ("reviewer", "admin")
         ]
-        return SecretValues(signing_key="k" * 64, admin_tokens=tokens, github_token=GITHUB_TOKEN)
+        return SecretValues(
+            signing_key="k" * 64, admin_tokens=tokens, github_token=GITHUB_TOKEN, webhook_secrets=WEBHOOK_SECRETS
+        )
 
 
 class SilentGitHub:

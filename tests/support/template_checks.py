@@ -70,6 +70,12 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
     },
+    "Webhooks": {
+        "Table": READ | WRITE,
+        "Table/index/due": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
     "Consumer": {
         "Table": READ | WRITE,
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},

@@ -37,6 +37,14 @@ def test_a_stub_on_loopback_stands_in_for_the_public_github():
 
 
 @pytest.mark.parametrize(
+    ("given", "names"),
+    [("", ()), ("bandit", ("bandit",)), (" b  a-2 b ", ("b", "a-2"))],
+)
+def test_scanners_elsewhere_are_named_one_by_one(given, names):
+    assert settings(EXTERNAL_SCANNERS=given).external_scanners == names
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"GITHUB_API_URL": "http://127.0.0.1:4711"},
@@ -46,6 +54,10 @@ def test_a_stub_on_loopback_stands_in_for_the_public_github():
         {"GITHUB_API_URL": "file:///etc"},
         {"VENDORS": "anthropics"},
         {"VENDORS": "acme:12 other:x"},
+        {"EXTERNAL_SCANNERS": "bandit Trivy"},
+        {"EXTERNAL_SCANNERS": "-bandit"},
+        {"EXTERNAL_SCANNERS": "a" * 41},
+        {"EXTERNAL_SCANNERS": "due:waiting#0"},
         {"JUDGE": "recorded"},
         {"JUDGE": "bedrock"},
         {"JUDGE_DAILY_BUDGET": "0"},
