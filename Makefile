@@ -19,10 +19,10 @@ SAM_CONFIG_prod := prod
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
-.PHONY: help setup run admin-token check test bench screenshots format pins rules rule-pack build deploy
+.PHONY: help setup run admin-token check test bench screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 setup: .venv/ready ## install everything into .venv
 
@@ -38,6 +38,9 @@ setup: .venv/ready ## install everything into .venv
 
 run: setup ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
+
+external-scanner: setup ## scan what is published with bandit and detect-secrets, beside `EXTERNAL_SCANNERS=bandit make run` (URL=)
+	@$(BIN)/python -m local.external_scanner $(if $(URL),--url "$(URL)")
 
 admin-token: setup ## make a token for the admin API and print it once (NAME=anna ROLE=reviewer)
 	@$(BIN)/python -m local admin-token "$(NAME)" "$(ROLE)"

@@ -10,14 +10,15 @@ from local.config import StartError, local_directory, read_config
 
 HELP = """\
 environment:
-  PORT             where the platform listens on 127.0.0.1 (3000; 0 takes any free port)
-  LOCAL_DIR        where its data is kept (.local)
-  SAMPLES          0 starts empty; else a first start submits the skills under samples/
-  ADMIN_TOKEN      sets the admin token (else one is made and kept)
-  TIME_SCALE       multiplies timeouts, visibility and schedules (1)
-  AWS_ENDPOINT_URL uses that AWS instead of the embedded one
-  LOG_LEVEL        DEBUG, INFO, WARNING or ERROR (INFO)
-  SNAPSHOT_SECONDS how often the data is saved while running (60)
+  PORT              where the platform listens on 127.0.0.1 (3000; 0 takes any free port)
+  LOCAL_DIR         where its data is kept (.local)
+  SAMPLES           0 starts empty; else a first start submits the skills under samples/
+  ADMIN_TOKEN       sets the admin token (else one is made and kept)
+  EXTERNAL_SCANNERS names of scanners that look at what is published, like bandit (`make external-scanner`)
+  TIME_SCALE        multiplies timeouts, visibility and schedules (1)
+  AWS_ENDPOINT_URL  uses that AWS instead of the embedded one
+  LOG_LEVEL         DEBUG, INFO, WARNING or ERROR (INFO)
+  SNAPSHOT_SECONDS  how often the data is saved while running (60)
 Any variable that template.yaml gives its functions can be set too, for example MAX_ACTIVE=5.
 """
 

@@ -56,7 +56,8 @@ class Runner:
         with listen(self._config.port) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             was_killed = self._config.info.exists()
-            self._token = prepare_secrets(self._config.directory, self._config.admin_token)
+            scanners = self._config.environment.get("EXTERNAL_SCANNERS", "").split()
+            self._token = prepare_secrets(self._config.directory, self._config.admin_token, scanners)
             async with AsyncExitStack() as parts:
                 endpoint = await parts.enter_async_context(self._aws(was_killed))
                 template = self._read_template(endpoint)

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,17 @@ ROLES = ("admin", "reviewer")
 OWN_NAME = "local"
 
 
-def prepare_secrets(directory: Path, wanted: str | None) -> str:
-    """Makes sure the secrets exist; returns the local admin token, kept in a file of its own for the next start."""
+def prepare_secrets(directory: Path, wanted: str | None, scanners: Iterable[str] = ()) -> str:
+    """Makes sure the secrets exist, one for every scanner too; returns the local admin token, kept in a file of its own
+    for the next start."""
     file = directory / "admin-token"
     token = wanted or _kept_token(file) or secrets.token_urlsafe(24)
     write_private(file, token + "\n")
     with _secrets_to_change(directory) as values:
         others = [entry for entry in values["adminTokens"] if entry["name"] != OWN_NAME]
         values["adminTokens"] = [_entry(OWN_NAME, "admin", token), *others]
+        for scanner in scanners:
+            values["webhookSecrets"].setdefault(scanner, secrets.token_hex(32))
     return token
 
 

@@ -65,6 +65,17 @@ def test_a_given_token_replaces_the_local_one_and_keeps_the_others(tmp_path: Pat
     assert secrets_of(tmp_path)["adminTokens"] == [entry("local", "admin", "mine"), entry("anna", "reviewer", anna)]
 
 
+def test_every_scanner_gets_a_secret_of_its_own_and_keeps_it(tmp_path: Path) -> None:
+    prepare_secrets(tmp_path, None, ["bandit"])
+    first = secrets_of(tmp_path)["webhookSecrets"]
+    prepare_secrets(tmp_path, None, ["bandit", "other"])
+    prepare_secrets(tmp_path, None)
+    second = secrets_of(tmp_path)["webhookSecrets"]
+    assert (first.keys(), second.keys()) == ({"bandit"}, {"bandit", "other"})
+    assert second["bandit"] == first["bandit"] != second["other"]
+    assert min(map(len, second.values())) == 64
+
+
 @pytest.mark.parametrize(("name", "role"), [("", "admin"), ("local", "admin"), ("anna", ""), ("anna", "root")])
 def test_a_token_needs_a_name_and_a_known_role(tmp_path: Path, name: str, role: str) -> None:
     with pytest.raises(StartError, match="make admin-token"):
