@@ -1,5 +1,6 @@
 """The function that scanners elsewhere talk to, called as Lambda calls it, against moto's server."""
 
+import asyncio
 import base64
 import json
 import time
@@ -95,6 +96,19 @@ def test_claim_read_and_report_and_then_again_warm(post, context):
         [provider] = on_loop(lambda s=submission: get_security(s.skill_name)).providers
         assert (provider.status, provider.verdict, provider.score) == ("COMPLETED", "PASS", 90 + n)
         assert post(CLAIM) == (200, {"claim": None})
+
+
+def test_claimers_of_one_moment_each_get_work_of_their_own(function_env):
+    names = [f"a/b/{n}" for n in range(6)]
+
+    async def scenario():
+        for name in names:
+            await external_scan_dispatch.dispatch_external_scans(name, "hash", ["bandit"])
+        return await asyncio.gather(*(external_scan_dispatch.claim_scan("bandit") for _ in range(8)))
+
+    claimed = [scan for scan in on_loop(scenario) if scan is not None]
+    assert sorted(scan.skill_name for scan in claimed) == names
+    assert len({scan.claim_id for scan in claimed}) == len(names)
 
 
 def test_a_critical_result_blocks_the_skill(post, context):

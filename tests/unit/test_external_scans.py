@@ -214,11 +214,11 @@ async def test_nobody_else_reads_them(env, provider, claim_id):
 FILES = {
     "SKILL.md": b"# x",
     "a.bin": b"\xff\0" * 10,
-    "b.txt": b"\x01" * 500_000,  # six characters each, were it written as JSON text
+    "b.txt": b"\x01" * 1_200_000,  # six characters each, were it written as JSON text
     "c.txt": "é".encode() * 500_000,
     "d.txt": b'"' * 1_000_000,
     "e.txt": b"\\" * 1_000_000,
-    "f.txt": b"x" * (4 * 1024 * 1024),
+    "f.txt": b'"' * (4 * 1024 * 1024),  # as much as a bundle may hold
     "g.txt": b"end",
 }
 
