@@ -10,7 +10,8 @@ import msgspec
 from shared.content import content_hash_of
 from shared.db import get_content, get_kv
 from shared.documents import encode, parse_each, stamp
-from shared.errors import ConditionFailed, Conflict, NotFound
+from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
+from shared.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.kv import ABSENT, LISTS, SHARDS, Delete, Expect, Key, Put, Query, Write, query_all, shard_of
 from shared.receipt_store import Receipt
 from shared.scanner import ScanReport
@@ -45,7 +46,9 @@ async def publish_stored(submission: Submission, receipt: Receipt, current: Skil
     if content_hash_of(files) != receipt.content_hash:
         reason = "The stored content is not the content that was scanned."
         return await move_submission(submission, State.RESCAN_REQUIRED, "system", reason, parked_by="rule")
-    return await publish(submission, receipt, current)
+    published = await publish(submission, receipt, current)
+    await _ask_scanners_elsewhere(published)
+    return published
 
 
 async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
@@ -134,6 +137,14 @@ async def migrate_skill_slugs() -> list[str]:
     read = await enumerate_published_skills()
     old = [skill for skill in read.skills if "/" not in skill.name]
     return sorted([full_name(skill) for skill in old if await _rename(skill, full_name(skill))])
+
+
+async def _ask_scanners_elsewhere(published: Submission) -> None:
+    """It is published whatever becomes of this: a later critical result blocks it."""
+    try:
+        await dispatch_external_scans(published.skill_name, published.content_hash or "", await configured_scanners())
+    except Unavailable:
+        logger.exception("external scans not requested", extra={"skill": published.skill_name})
 
 
 _SKILL = msgspec.json.Decoder(Skill)
