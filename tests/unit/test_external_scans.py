@@ -33,6 +33,14 @@ async def test_every_scanner_with_a_secret_is_asked(env):
     assert await within(memory_env(), configured_scanners) == []
 
 
+async def test_a_secret_that_cannot_be_read_keeps_nothing_from_being_published(env):
+    class Down:
+        async def get(self):
+            raise Unavailable("down")
+
+    assert await within(dataclasses.replace(env, secrets=Down()), configured_scanners) == ["bandit", "other"]
+
+
 async def test_a_request_is_pending_until_somebody_comes(env):
     await requested(env)
     told = await security(env)
