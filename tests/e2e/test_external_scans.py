@@ -13,7 +13,6 @@ import pytest
 
 from local.scanner_client import RequestRefused, ScannerClient
 from shared.aws import Aws
-from shared.external_scan_dispatch import dispatch_external_scans
 from shared.external_scan_store import Security, get_security
 from shared.kv import DynamoKV
 from shared.worker_context import run_with_worker_env
@@ -55,10 +54,7 @@ def publish(platform: Platform, name: str, script: str, **more: str) -> dict:
     files = [{"path": path, "content": content} for path, content in contents.items()]
     status, answer = platform.json("POST", "/api/v1/submissions", {"bundle": {"name": name, "files": files}})
     assert status == 201, answer
-    done = eventually(lambda: (s := submission(platform, answer["id"]))["state"] == "PUBLISHED" and s, 60)
-    # What is requested already is left as it is.
-    within_platform(platform, lambda: dispatch_external_scans(done["skillName"], done["contentHash"], ["bandit"]))
-    return done
+    return eventually(lambda: (s := submission(platform, answer["id"]))["state"] == "PUBLISHED" and s, 60)
 
 
 def submission(platform: Platform, submission_id: str) -> dict:
