@@ -36,7 +36,8 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 
 from shared.aws import Aws
-from shared.kv import DynamoKV, Key
+from shared.dynamo_kv import DynamoKV
+from shared.kv import Key
 from shared.settings import Settings
 from shared.submission_store import create, get_submissions_fresh, submission_key
 from shared.submissions import State, Submission, new_id

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from shared.aws import Aws
 from shared.content import S3Content
+from shared.dynamo_kv import DynamoKV
 from shared.github import GitHub
-from shared.kv import DynamoKV
 from shared.queue import SqsQueue
 from shared.secret_store import secrets_from
 from shared.settings import load_settings

@@ -24,9 +24,7 @@ from shared.receipt_store import (
     receipt_key,
     receipt_put,
 )
-from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, finding_for, scan_skill
-from shared.scanner.report import decide as decide_tier1
-from shared.scanner.report import most_serious_first
+from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
 from shared.skill_source import UPLOADS, Fetched, fetch_skill
 from shared.skill_store import publish_stored, skill_key
 from shared.skills import Skill
@@ -127,7 +125,7 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
     alike = await find_alike(report.signature)
     if alike:
         excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
-        report = with_more(report, findings=[finding_for("KNOWN-NEAR-DUPLICATE", "SKILL.md", excerpt)])
+        report = report.adding([finding_for("KNOWN-NEAR-DUPLICATE", "SKILL.md", excerpt)])
     return Receipt(
         content_hash=content_hash, rule_set=RULE_SET_VERSION, started_at=started_at, ended_at=now(), report=report
     )
@@ -140,7 +138,7 @@ def scan_fetched(fetched: Fetched) -> ScanReport:
     findings += [finding_for("FILE-UNSAFE-PATH", oddity.path, oddity.why) for oddity in paths]
     report = scan_skill(fetched.files, findings)
     unseen = tuple(f"{oddity.path}: {oddity.why}" for oddity in fetched.oddities if oddity.hides_content)
-    return with_more(report, incomplete=unseen)
+    return report.adding(incomplete=unseen)
 
 
 async def _weigh(
@@ -200,21 +198,3 @@ def summary_of(report: ScanReport) -> str:
 
 def _unusable(problems: Sequence[str]) -> str:
     return f"SKILL.md cannot be used: {'; '.join(problems)}. Start it with `---`, `name:`, `description:`, `---`."
-
-
-def with_more(report: ScanReport, findings: Sequence[Finding] = (), incomplete: Sequence[str] = ()) -> ScanReport:
-    """What was seen outside the scanner decides like what it saw itself."""
-    if not findings and not incomplete:
-        return report
-    every = tuple(sorted((*report.findings, *findings), key=most_serious_first))
-    unseen = (*report.incomplete, *incomplete)
-    decision = decide_tier1(every, unseen)
-    return msgspec.structs.replace(
-        report,
-        findings=every,
-        incomplete=unseen,
-        verdict=decision.verdict,
-        action=decision.action,
-        certain=decision.certain,
-        score=decision.score,
-    )

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from shared.content import Content
+from shared.dynamo_kv import Wire
 from shared.github import GitHub
-from shared.kv import KV, Wire
+from shared.kv import KV
 from shared.queue import Queue
 from shared.secret_store import Secrets
 from shared.settings import Settings

@@ -90,10 +90,12 @@ class ScanReport(msgspec.Struct, frozen=True, kw_only=True):
     signature: tuple[int, ...]
     receipt: Receipt
 
-    def adding(self, findings: Iterable[Finding]) -> "ScanReport":
-        """The same scan with what was learned after it, such as that it resembles a blocked skill; decided again."""
+    def adding(self, findings: Iterable[Finding] = (), incomplete: Iterable[str] = ()) -> "ScanReport":
+        """The same scan with what was learned beside it, such as that it resembles a blocked skill; decided again."""
         together = tuple(sorted({*self.findings, *findings}, key=most_serious_first))
-        return msgspec.structs.replace(self, findings=together, **decide(together, self.incomplete).as_dict())
+        unseen = (*self.incomplete, *incomplete)
+        decision = decide(together, unseen).as_dict()
+        return msgspec.structs.replace(self, findings=together, incomplete=unseen, **decision)
 
     def as_dict(self) -> dict[str, Any]:
         return dict(msgspec.to_builtins(self))

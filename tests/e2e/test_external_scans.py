@@ -13,8 +13,8 @@ import pytest
 
 from local.scanner_client import RequestRefused, ScannerClient
 from shared.aws import Aws
+from shared.dynamo_kv import DynamoKV
 from shared.external_scan_store import Security, get_security
-from shared.kv import DynamoKV
 from shared.worker_context import run_with_worker_env
 from tests.support.memory import memory_env
 from tests.support.platform import REPOSITORY, Platform, eventually

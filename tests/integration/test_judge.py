@@ -10,10 +10,11 @@ import pytest
 
 from shared.aws import Aws
 from shared.decision import Judged, decide
+from shared.dynamo_kv import DynamoKV
 from shared.errors import ConditionFailed, Deferred, Unavailable
 from shared.judge import MAX_ASKS, Judgement, NotJudged, Question, Why, judge_skill
 from shared.judge_budget import Spent, budget_key, give_back, reserve
-from shared.kv import DynamoKV, Put
+from shared.kv import Put
 from shared.settings import load_settings
 from shared.submissions import State
 from shared.timing import OUTAGE_PAUSE, SETTLE_TIME, scaled, time_limit

@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 
 from shared.aws import Aws
+from shared.dynamo_kv import DynamoKV
 from shared.errors import ConditionFailed
-from shared.kv import ABSENT, Add, Check, Delete, DynamoKV, Key, Put, Query, query_all
+from shared.kv import ABSENT, Add, Check, Delete, Key, Put, Query, query_all
 from shared.settings import load_settings
 from tests.support.memory import MemoryKV
 from tests.support.resources import create_resources

@@ -10,8 +10,9 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from shared.aws import Aws
+from shared.dynamo_kv import DynamoKV
 from shared.errors import ConditionFailed, Unavailable
-from shared.kv import ABSENT, Add, DynamoKV, Key, Put, Query
+from shared.kv import ABSENT, Add, Key, Put, Query
 from shared.settings import load_settings
 from shared.timing import time_limit
 from tests.support.resources import create_resources

@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 
 from shared.aws import Aws
-from shared.kv import DynamoKV, Key
+from shared.dynamo_kv import DynamoKV
+from shared.kv import Key
 from shared.settings import Settings
 from shared.timing import time_limit
 from tests.support.naive_twins import get_many_batch_by_batch, get_many_one_by_one

@@ -4,7 +4,8 @@ test-suite runs against these too and must reject them; a probe that lets them p
 import msgspec
 
 from shared.db import get_kv, now
-from shared.kv import KEYS_PER_BATCH, Read
+from shared.dynamo_kv import KEYS_PER_BATCH
+from shared.kv import Read
 from shared.submission_store import submission_key
 from shared.submissions import Rescue, Submission, rescue_of
 
