@@ -35,7 +35,7 @@ VERBS = {
     "dequeue": admin.dequeue,
 }
 DONE = {
-    "approve": "Approved. A worker publishes it now.",
+    "approve": "Approved and published from the stored files.",
     "reject": "Rejected. Its author sees your reason.",
     "block": "Blocked.",
     "requeue": "Queued again.",

@@ -85,9 +85,9 @@ async def submission(request: Request) -> Answer:
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    waiting, (receipt, files) = await asyncio.gather(_waiting_of(record), get_evidence(record))
+    waiting, pause, (receipt, files) = await asyncio.gather(_waiting_of(record), find_pause(), get_evidence(record))
     shown = views.submission_view(record, history, at, waiting, receipt, files)
-    return page(request, "submission.html", at, since=stamp(at), submission=record, **shown)
+    return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
 
 
 async def skills(request: Request) -> Answer:

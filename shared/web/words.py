@@ -30,7 +30,7 @@ LOOKS = {
     S.AUTO_APPROVED: Look("Publishing", "active", "upload"),
     S.PUBLISHED: Look("Published", "published", "check"),
     S.VENDOR_APPROVED: Look("Published, vendor", "published", "check"),
-    S.TIER1_FAILED: Look("Failed the scan", "rejected", "cross"),
+    S.TIER1_FAILED: Look("Failed scan", "rejected", "cross"),
     S.REJECTED: Look("Rejected", "rejected", "cross"),
     S.DEQUEUED: Look("Taken out", "rejected", "cross"),
     S.BLOCKED: Look("Blocked", "blocked", "lock"),

@@ -13,6 +13,7 @@ from tests.support.stub_github import StubGitHub
 
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 THEMES = ("light", "dark")
+NOT_PICTURED = ("queue-rejected", "submission-rejected", "submission-waiting", "not-found")  # like others, or dull
 
 
 def pages(ids: dict[str, str]) -> dict[str, str]:
@@ -56,7 +57,7 @@ def main(folder: Path) -> int:
         fill_github(github)
         platform = Platform.start(Path(directory), GITHUB_API_URL=github.url)
         try:
-            paths = pages(fill(platform))
+            paths = {name: path for name, path in pages(fill(platform)).items() if name not in NOT_PICTURED}
             with browser() as running:
                 take(running, platform.url, platform.admin_token, paths, folder)
         except NoBrowser as missing:
