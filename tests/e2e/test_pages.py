@@ -230,7 +230,6 @@ def test_the_skills_of_a_repository_are_found_chosen_submitted_and_followed(brow
     page.click("button:text('Find skills')")
     expect(page.get_by_role("button", name="Submit 1 skill")).to_be_visible()
     expect(page.locator(".found")).to_contain_text("published")
-    tab.problems = [problem for problem in tab.problems if "400" not in problem]  # batches are not served yet
     tab.close()
 
 

@@ -116,29 +116,18 @@ function nameButton() {
 
 async function submitChosen() {
   const skills = chosen().map(({ name, path }) => ({ name, path }));
-  const answer = await submitAll(listed.repoUrl, skills);
+  const answer = await ask(API, { repoUrl: listed.repoUrl, skills, source: "the website" });
   const submissions = answer.submissions;
   if (submissions.length === 1 && !(answer.skipped ?? []).length) return location.assign(`/submissions/${submissions[0].id}`);
   const results = find("[data-results]");
   results.replaceChildren(
     ...submissions.map((one) => element("li", {}, element("a", { href: `/submissions/${one.id}` }, one.skillName), element("span", { class: "muted" }, flagOf(one)))),
-    ...(answer.skipped ?? []).map((one) => element("li", {}, element("span", {}, one.name ?? one.path ?? ""), element("span", { class: "muted" }, one.reason ?? "skipped"))),
+    ...(answer.skipped ?? []).map((one) => element("li", {}, element("span", {}, one.name ?? one.path ?? ""), element("span", { class: "muted" }, one.message ?? "skipped"))),
   );
   results.hidden = false;
   forget();
   find("[data-news]", repoForm).textContent = `${count(submissions.length)} submitted`;
   find("a", results)?.focus();
-}
-
-async function submitAll(repoUrl, skills) {
-  try {
-    return await ask(API, { repoUrl, skills });
-  } catch (error) {
-    if (error.code !== "invalid_body") throw error; // a platform that takes one at a time
-  }
-  const submissions = [];
-  for (const { path } of skills) submissions.push(await ask(API, { repoUrl, skillPath: path, source: "the website" }));
-  return { submissions };
 }
 
 function flagOf(one) {
