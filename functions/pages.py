@@ -14,7 +14,7 @@ from shared.db import get_content, now
 from shared.diffs import diff_files, summary_of
 from shared.documents import stamp
 from shared.errors import InvalidRequest, NotFound, Unavailable
-from shared.external_scan_store import get_external_scans
+from shared.external_scan_store import get_security
 from shared.pause import find_pause
 from shared.repo_health_store import find_repo_health
 from shared.skill_store import get_published_skills_list, get_skill, get_versions
@@ -116,9 +116,9 @@ async def skill(request: Request) -> Answer:
     found = await get_skill(name)
     if name != found.name:
         return see_other(f"/skills/{found.name}")  # a short name leads to the full one
-    versions, scans, health, document, diff = await asyncio.gather(
+    versions, security, health, document, diff = await asyncio.gather(
         get_versions(found.name),
-        get_external_scans(found.name),
+        get_security(found.name),
         find_repo_health((found.repo_url or "").lower()),
         _document(found.content_hash),
         _diff(found.name, request.query.get("from"), request.query.get("to")),
@@ -129,7 +129,7 @@ async def skill(request: Request) -> Answer:
         now(),
         skill=views.skill_view(found, now()),
         versions=views.version_views(versions, found.current_version),
-        scans=scans,
+        security=security,
         health=health,
         document=document,
         diff=diff,

@@ -69,6 +69,16 @@ CAPABILITIES = {
     "persistence": "Stays after it has run",
     "agent memory": "Changes what the agent remembers",
 }
+EXTERNAL = {  # verdicts and states of scanners elsewhere
+    "PASS": "nothing to report",
+    "CONCERNS": "concerns",
+    "FAIL": "harmful",
+    "PENDING": "asked, not started",
+    "RUNNING": "looking at it now",
+    "COMPLETED": "done",
+    "FAILED": "could not look",
+    "TIMED_OUT": "did not answer",
+}
 UNKNOWN = "—"
 
 

@@ -14,6 +14,7 @@ from shared.submission_store import create
 from shared.submissions import State, Submission, new_id
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.counting import CountingKV
+from tests.support.external import claim, published, report
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.requests import call
 from tests.support.weight import weight_of
@@ -210,6 +211,14 @@ async def test_a_short_name_leads_to_the_skill_and_the_skill_shows_its_text(env)
     assert "Say hello." in page.text
     assert f"install {name}" in page.text
     assert "<h3>greeter</h3>" in page.text
+
+
+async def test_scanners_elsewhere_and_the_repository_are_part_of_the_evidence(env):
+    submission = await published(env)
+    await report(env, await claim(env))
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{submission.skill_name}", proxy=submission.skill_name)
+    assert "<dt>bandit</dt><dd>nothing to report, 97 of 100</dd>" in page.text
+    assert "<dt>other</dt><dd>asked, not started</dd>" in page.text
 
 
 async def test_two_versions_show_what_changed(env):
