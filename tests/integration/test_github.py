@@ -459,7 +459,7 @@ TWO_READINGS = {
     "a size in the extended header": lambda root: pax("x", size="3") + entry(Member(f"{root}/a.md", b"x")),
     "two extended headers": lambda root: pax("x", path="a") + pax("x", path="b") + entry(Member("0" * 40 + ".data")),
     "a header for all that follow": lambda root: pax("g", path="x") + entry(Member(f"{root}/a.md", b"x")),
-    "another commit": lambda root: pax("g", comment="0" * 40),
+    "a second header for all": lambda root: pax("g", comment="0" * 40),
     "a malformed extended header": lambda root: _pax_of(b"99 path=x\n") + entry(Member("0" * 40 + ".data")),
     "GNU long name": lambda root: entry(Member("././@LongLink", b"x" * 120, "L")) + entry(Member(f"{root}/a", b"x")),
     "GNU sparse": lambda root: entry(Member(f"{root}/a", b"x", "S")),
@@ -513,6 +513,14 @@ async def test_R27_an_archive_that_ends_too_early_is_downloaded_again_later(stub
         repo.commits[sha].archive = cut
         with pytest.raises(Deferred, match="the download broke off"):
             await fetch(github)
+
+
+async def test_S03_the_archive_of_another_commit_is_refused(stub, github):
+    repo = stub.repo("acme/skills", FILES)
+    sha = repo.branches["main"]
+    repo.commits[sha].archive = git_archive(repo.root(sha), "0" * 40, repo.commits[sha].files)
+    with pytest.raises(Refused, match="not the archive of the commit"):
+        await fetch(github)
 
 
 async def test_a_damaged_archive_is_refused(stub, github):
