@@ -1,5 +1,6 @@
 """GitHub as a source of skills: what a repository is, which commit a reference means, and the files of one folder."""
 
+import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterable
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.archive import ArchiveReader, BrokenOff, Folder, Odd, Oddity
+from shared.archive import MAX_FILE, ArchiveReader, BrokenOff, Folder, Odd, Oddity
 from shared.errors import Refused
 from shared.github_http import GitHubHttp, api_path
 from shared.secret_store import Secrets
@@ -42,6 +43,7 @@ class Pinned(NamedTuple):
 class FoundSkill(NamedTuple):
     name: str
     path: str
+    blob: str  # its SKILL.md, for `read_skill_md`
 
 
 class Discovered(NamedTuple):
@@ -118,9 +120,17 @@ class GitHub:
         """Every folder with a SKILL.md. Gives way to workers when GitHub's quota is low."""
         self.give_way()
         tree = await self._tree(repo, commit)
-        folders = [entry.path.rpartition("/")[0] for entry in tree.tree if _is_skill_md(entry)]
-        skills = [FoundSkill(folder.rpartition("/")[2] or repo.name, folder or ".") for folder in sorted(folders)]
+        found = [_found(repo, entry) for entry in tree.tree if _is_skill_md(entry)]
+        skills = sorted(found, key=lambda skill: skill.path)
         return Discovered(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
+
+    async def read_skill_md(self, repo: GitHubRepo, skill: FoundSkill) -> bytes:
+        """One SKILL.md without its repository, to look a skill up by the name in its front matter."""
+        path = _in(repo, "git", "blobs", skill.blob)
+        answer = await self._http.get_json(path, _Blob, missing=_no_skill(skill.path))
+        if answer.size > MAX_FILE or answer.encoding != "base64":
+            raise Refused("SKILL.md is larger than 1 MB, the most we check.", "skill_too_large")
+        return base64.b64decode(answer.content)
 
     async def _head(self, repo: GitHubRepo) -> str:
         path = _in(repo, "git", "ref", "heads", *repo.default_branch.split("/"))
@@ -195,6 +205,12 @@ class _Entry(msgspec.Struct):
     sha: str
 
 
+class _Blob(msgspec.Struct):
+    content: str
+    encoding: str
+    size: int
+
+
 class _Tree(msgspec.Struct):
     tree: list[_Entry]
     truncated: bool = False
@@ -217,6 +233,11 @@ def _rest(tree: str, ref: str) -> str | None:
     if tree == ref:
         return ""
     return tree.removeprefix(f"{ref}/") if tree.startswith(f"{ref}/") else None
+
+
+def _found(repo: GitHubRepo, entry: _Entry) -> FoundSkill:
+    folder = entry.path.rpartition("/")[0]
+    return FoundSkill(folder.rpartition("/")[2] or repo.name, folder or ".", entry.sha)
 
 
 def _is_skill_md(entry: _Entry) -> bool:

@@ -245,8 +245,15 @@ async def test_discover_lists_every_skill_of_a_repository(stub, github):
     stub.repo("acme/skills", FILES | {"SKILL.md": "x", "a/b/SKILL.md": "x", "a/b/skill.md.txt": "x"})
     repo = await github.get_repo("acme", "skills")
     found = await github.discover(repo, (await github.resolve_ref(repo)).commit)
-    assert found.skills == [FoundSkill("skills", "."), FoundSkill("b", "a/b"), FoundSkill("pdf", "skills/pdf")]
+    assert [(skill.name, skill.path) for skill in found.skills] == [
+        ("skills", "."),
+        ("b", "a/b"),
+        ("pdf", "skills/pdf"),
+    ]
     assert not found.truncated
+    assert await github.read_skill_md(repo, found.skills[2]) == SKILL_MD.encode()
+    with pytest.raises(Refused, match=r"no SKILL\.md"):
+        await github.read_skill_md(repo, FoundSkill("x", "x", "0" * 40))
 
 
 async def test_discover_gives_way_to_workers_when_the_quota_is_low(stub, github):

@@ -23,7 +23,7 @@ from tests.support.resources import create_resources
 from tests.support.stub_bedrock import StubBedrock
 
 FILES = {
-    "SKILL.md": b"---\r\nname: pdf\r\n---\r\n\r\nRead the file, then tell the user.\r\n",
+    "SKILL.md": b"---\r\nname: pdf\r\n---\r\n\r\nRead the file, then    tell the user.\r\n",
     "scripts/run.py": b"import os\nprint(os.environ)\n",
     "logo.png": b"\x89PNG\0\0",
 }

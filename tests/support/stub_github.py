@@ -10,6 +10,7 @@ In a process of its own, `python -m tests.support.stub_github` prints its URL; P
 """
 
 import asyncio
+import base64
 import hashlib
 import signal
 import time
@@ -133,7 +134,7 @@ class StubGitHub(LoopbackServer):
         self.repos[full_name.lower()] = repo
 
     def fail(self, kind: str, fault: str | None, times: float = float("inf")) -> None:
-        """`kind` is one of repo, ref, refs, commit, compare, tree, tarball, codeload, or any."""
+        """`kind` is one of repo, ref, refs, commit, compare, tree, blob, tarball, codeload, or any."""
         assert fault is None or fault in FAULTS, fault
         if fault is None:
             self._faults.pop(kind, None)
@@ -201,27 +202,38 @@ class StubGitHub(LoopbackServer):
 
     def _route(self, request: web.Request):
         """GitHub's paths, taken apart by hand: a parameter may contain slashes."""
-        parts = request.path.strip("/").split("/")
-        match parts:
+        match request.path.strip("/").split("/"):
             case ["repositories", number]:
                 return "repo", lambda: self._repo(next(r for r in self.repos.values() if r.id == int(number)))
-            case ["repos", owner, name]:
-                return "repo", lambda: self._named(f"{owner}/{name}", self._repo)
-            case ["repos", owner, name, "git", "ref", kind, *ref]:
-                return "ref", lambda: self._named(f"{owner}/{name}", self._ref, kind, "/".join(ref))
-            case ["repos", owner, name, "git", "matching-refs", kind, *ref]:
-                return "refs", lambda: self._named(f"{owner}/{name}", self._refs, kind, "/".join(ref))
-            case ["repos", owner, name, "git", "trees", sha]:
-                return "tree", lambda: self._named(f"{owner}/{name}", self._tree, sha)
-            case ["repos", owner, name, "commits", "tags", *tag]:
-                return "commit", lambda: self._named(f"{owner}/{name}", self._tagged, "/".join(tag))
-            case ["repos", owner, name, "compare", *pair]:
-                return "compare", lambda: self._named(f"{owner}/{name}", self._compare, "/".join(pair))
-            case ["repos", owner, name, "tarball", sha]:
-                return "tarball", lambda: self._named(f"{owner}/{name}", self._tarball, sha)
             case ["_codeload", owner, name, sha]:
                 return "codeload", lambda: self._named(f"{owner}/{name}", self._codeload, sha)
+            case ["repos", owner, name, *rest]:
+                kind, handle, *args = self._about(rest)
+                return kind, lambda: self._named(f"{owner}/{name}", handle, *args)
         return "unknown", lambda: self._named("", self._repo)
+
+    def _about(self, rest: list[str]) -> tuple:
+        match rest:
+            case []:
+                return "repo", self._repo
+            case ["git", "ref", kind, *ref]:
+                return "ref", self._ref, kind, "/".join(ref)
+            case ["git", "matching-refs", kind, *ref]:
+                return "refs", self._refs, kind, "/".join(ref)
+            case ["git", "trees", sha]:
+                return "tree", self._tree, sha
+            case ["git", "blobs", sha]:
+                return "blob", self._blob, sha
+            case ["commits", "tags", *tag]:
+                return "commit", self._tagged, "/".join(tag)
+            case ["compare", *pair]:
+                return "compare", self._compare, "/".join(pair)
+            case ["tarball", sha]:
+                return "tarball", self._tarball, sha
+        return "unknown", self._unknown
+
+    async def _unknown(self, repo: StubRepo) -> web.Response:
+        return self._json({"message": "Not Found"}, 404)
 
     async def _named(self, full_name: str, handle, *args: str) -> web.Response:
         moved = self.renamed.get(full_name.lower())
@@ -268,6 +280,13 @@ class StubGitHub(LoopbackServer):
         entries += [{"path": p, "mode": "120000", "type": "blob", "sha": _sha(p)} for p in commit.links]
         entries += [{"path": p, "mode": "160000", "type": "commit", "sha": _sha(p)} for p in commit.submodules]
         return self._json({"sha": sha, "tree": entries, "truncated": False})
+
+    async def _blob(self, repo: StubRepo, sha: str) -> web.Response:
+        found = [d for commit in repo.commits.values() for d in commit.files.values() if _blob(d) == sha]
+        if not found:
+            return self._json({"message": "Not Found"}, 404)
+        content = base64.encodebytes(found[0]).decode()
+        return self._json({"sha": sha, "size": len(found[0]), "encoding": "base64", "content": content})
 
     async def _tagged(self, repo: StubRepo, tag: str) -> web.Response:
         if tag not in repo.tags:
