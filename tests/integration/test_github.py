@@ -464,7 +464,10 @@ TWO_READINGS = {
         pax("x", path=f"{root}/skills/pdf/a.sh") + entry(Member(f"{root}/docs/a.md", b"x"))
     ),
     "a size in the extended header": lambda root: pax("x", size="3") + entry(Member(f"{root}/a.md", b"x")),
-    "two extended headers": lambda root: pax("x", path="a") + pax("x", path="b") + entry(Member("0" * 40 + ".data")),
+    "two extended headers": lambda root: (
+        pax("x", path=f"{root}/a") + pax("x", path=f"{root}/b") + entry(Member("0" * 40 + ".data"))
+    ),
+    "an empty header for all": lambda root: pax("g"),
     "a header for all that follow": lambda root: pax("g", path="x") + entry(Member(f"{root}/a.md", b"x")),
     "a second header for all": lambda root: pax("g", comment="0" * 40),
     "a malformed extended header": lambda root: _pax_of(b"99 path=x\n") + entry(Member("0" * 40 + ".data")),
