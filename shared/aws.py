@@ -11,6 +11,7 @@ import orjson
 from aiobotocore.parsers import AioJSONParser, AioResponseParserFactory
 from botocore import xform_name
 from botocore.config import Config
+from botocore.exceptions import HTTPClientError
 from botocore.serialize import JSONSerializer
 
 from shared.settings import Settings
@@ -101,7 +102,10 @@ class _PlainJsonParser(AioJSONParser):
     async def parse(self, response: dict[str, Any], shape: Any) -> Any:
         if response["status_code"] >= 300:
             return await super().parse(response, shape)
-        parsed = orjson.loads(response["body"] or b"{}")
+        try:
+            parsed = orjson.loads(response["body"] or b"{}")
+        except orjson.JSONDecodeError as error:  # broken off on the way: worth asking again
+            raise HTTPClientError(error=error) from error
         parsed["ResponseMetadata"] = {"HTTPStatusCode": response["status_code"]}
         return parsed
 
