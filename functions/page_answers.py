@@ -57,6 +57,8 @@ def see_other(location: str, *cookies: str) -> Answer:
 
 
 def cookie(request: Request, name: str, value: str, seconds: int, path: str = "/", hidden: bool = True) -> str:
-    """`hidden`: no script may read it. Only https carries it where there is https."""
-    flags = "; HttpOnly" * hidden + "; Secure" * request.is_https
-    return f"{name}={value}; Path={path}; Max-Age={seconds}; SameSite=Strict{flags}"
+    """`hidden`: no script may read it and no link from elsewhere brings it along. A taste needs neither: with Strict,
+    whoever follows a link here would see the wrong theme. Only https carries it where there is https."""
+    flags = "SameSite=Strict; HttpOnly" if hidden else "SameSite=Lax"
+    secure = "; Secure" * request.is_https
+    return f"{name}={value}; Path={path}; Max-Age={seconds}; {flags}{secure}"

@@ -287,7 +287,7 @@ async def test_an_upload_that_is_refused_says_why_beside_its_field(env):
 async def test_the_theme_is_a_cookie_that_the_next_page_has_from_its_first_byte(env):
     chosen = await call(env, "POST /theme", form={"theme": "dark", "back": "/queue?state=active"})
     assert (chosen.status, chosen.headers["location"]) == (303, "/queue?state=active")
-    assert chosen.cookies[0].startswith("theme=dark; Path=/; Max-Age=31536000; SameSite=Strict")
+    assert chosen.cookies[0].startswith("theme=dark; Path=/; Max-Age=31536000; SameSite=Lax")
     page = await call(env, "GET /queue", cookies=["theme=dark"])
     assert '<html lang="en" data-theme="dark">' in page.text
     assert 'data-theme="' not in (await call(env, "GET /queue", cookies=['theme="><script>'])).text.partition(">")[0]

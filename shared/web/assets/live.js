@@ -48,6 +48,7 @@ function follow(since, onChange) {
       const response = await fetch(`/api/v1/submissions/events?since=${encodeURIComponent(position)}`);
       if (!response.ok) throw new Error(response.status);
       const answer = await response.json();
+      if (document.hidden) return; // becoming visible again starts anew
       position = answer.lastEventId;
       failures = 0;
       tell("polling", "Every 5 s");

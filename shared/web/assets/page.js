@@ -15,7 +15,7 @@ find("[data-theme-toggle]")?.addEventListener("click", (event) => {
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = isDark ? "light" : "dark";
   const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `theme=${root.dataset.theme}; Path=/; Max-Age=31536000; SameSite=Strict${secure}`;
+  document.cookie = `theme=${root.dataset.theme}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
 });
 
 // --- copy ---
