@@ -6,6 +6,7 @@ import re
 import pytest
 
 from functions import admin_pages
+from shared.dead_letter_store import store_dead_letter
 from shared.kv import Key, Put
 from shared.sessions import open_session
 from shared.submission_store import get_submission, move_submission
@@ -157,6 +158,22 @@ async def test_a_reviewer_is_not_offered_what_only_an_admin_may(env):
         page = (await call(env, "GET /admin", cookies=[cookie])).text
         assert ('value="block"' in page) == offered
         assert ("Pause the queue" in page) == offered
+
+
+async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
+    cookie, word = await signed_in(env)
+    parked = [await held(env, f"dead-{n}") for n in range(3)]
+    for n, submission in enumerate(parked):
+        await within(env, lambda n=n, s=submission: store_dead_letter(f"m-{n}", "{}", "failed 5 deliveries", s.id))
+    panel = await call(env, "GET /admin", cookies=[cookie])
+    assert "Retry all of “failed 5 deliveries”" in panel.text
+    forms = [{"id": "m-0", "action": "retry"}, {"reason": "failed 5 deliveries", "action": "retry"}]
+    for form in forms:
+        sent = {"word": word, "why": "the queue is well again", **form}
+        assert (await call(env, "POST /admin/dead-letters", form=sent, cookies=[cookie])).status == 303
+    states = [(await within(env, lambda s=s: get_submission(s.id))).state for s in parked]
+    assert states == [State.RECEIVED] * 3
+    assert "A message that fails five deliveries" in (await call(env, "GET /admin", cookies=[cookie])).text
 
 
 async def test_every_panel_acts(env):
