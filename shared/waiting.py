@@ -11,6 +11,7 @@ from shared.stats import Hour
 from shared.submissions import CATEGORIES, TERMINAL_STATES, State
 
 RANKED = 500  # the place of those behind them is not worth its reads
+TAKEN_AT_ONCE = 30  # ten consumers take three messages each
 
 
 class Waiting(NamedTuple):
@@ -49,8 +50,11 @@ def settled_per_hour(hours: Sequence[Hour], at: datetime) -> float:
 
 
 def expected_wait(position: int, per_hour: float) -> timedelta | None:
-    """Unknown where nothing was finished lately: no pace, no promise."""
-    return timedelta(hours=position / per_hour) if per_hour > 0 else None
+    """No time for those the consumers take at once. Behind them it is unknown where nothing was finished lately:
+    no pace, no promise."""
+    if position <= TAKEN_AT_ONCE:
+        return timedelta()
+    return timedelta(hours=(position - TAKEN_AT_ONCE) / per_hour) if per_hour > 0 else None
 
 
 def _settled(hour: Hour) -> int:
