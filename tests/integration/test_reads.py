@@ -12,7 +12,7 @@ from shared.aws import Aws
 from shared.dynamo_kv import DynamoKV
 from shared.kv import Key
 from shared.settings import Settings
-from shared.timing import time_limit
+from shared.timing import STORE_BUDGET, time_limit
 from tests.support.naive_twins import get_many_batch_by_batch, get_many_one_by_one
 from tests.support.probes import PATIENCE
 from tests.support.stub_dynamo import TABLE, StubDynamo
@@ -177,8 +177,8 @@ async def test_keys_throttled_for_ever_are_failed_by_the_deadline_and_the_rest_r
     started = asyncio.get_running_loop().time()
     with time_limit(A_MOMENT):
         read = await kv.get_many(keys)
-    # Never longer than the limit; the rest is room for a machine with other things to do.
-    assert asyncio.get_running_loop().time() - started < A_MOMENT.total_seconds() + 1
+    # The limit ended it, not the budget of a store call.
+    assert asyncio.get_running_loop().time() - started < STORE_BUDGET.total_seconds()
     assert read.failed == keys[:100]
     assert read.found == docs_of(keys[100:])
     assert read.missing == []

@@ -10,9 +10,9 @@ class LoopbackServer:
     def __init__(self, app: web.Application) -> None:
         app.middlewares.append(self._remember)
         self._app = app
-        self._transports: set[asyncio.BaseTransport] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._transports: set[asyncio.BaseTransport] = set()
         self.url = ""
 
     def __enter__(self) -> "LoopbackServer":
@@ -29,18 +29,30 @@ class LoopbackServer:
     async def _start(self) -> str:
         self._runner = web.AppRunner(self._app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        return f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+        self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await self._site.start()
+        return f"http://127.0.0.1:{self._site._server.sockets[0].getsockname()[1]}"
 
     async def _stop(self) -> None:
-        for transport in self._transports:
-            transport.abort()  # what a client left unread would otherwise outlive the loop
+        """A connection that a client left, unread or unused, must not outlive the loop."""
+        assert self._runner.server is not None
+        for socket in self._site._server.sockets:
+            self._loop.remove_reader(socket.fileno())
+        # What was accepted at the last moment becomes a connection first: to a closed server asyncio cannot attach it.
+        await _a_few_steps()
+        silent = {handler.transport for handler in self._runner.server.connections if handler.transport is not None}
+        for transport in self._transports | silent:
+            transport.abort()
         await self._runner.cleanup()
-        await asyncio.sleep(0)  # the transports close one step later
+        await _a_few_steps()  # transports close a step or two after they are told to
 
     @web.middleware
     async def _remember(self, request: web.Request, handler):
         if request.transport is not None:
             self._transports.add(request.transport)
         return await handler(request)
+
+
+async def _a_few_steps() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
