@@ -59,7 +59,7 @@ format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 test: setup ## run all tests
-	$(BIN)/python -m pytest -n 4 --cov --cov-report=
+	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=
 
 screenshots: setup ## take pictures of every page into docs/screenshots
 	@PYTHONPATH=. $(BIN)/python -m tests.support.screenshots
