@@ -36,7 +36,7 @@ setup: .venv/ready ## install everything into .venv
 	@.venv/emulator/bin/$(PIP_INSTALL) -r requirements-emulator.txt
 	@touch $@
 
-run: setup ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
+run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
 
 external-scanner: setup ## scan what is published with bandit and detect-secrets, beside `EXTERNAL_SCANNERS=bandit make run` (URL=)
@@ -58,7 +58,7 @@ format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## run all tests
+test: setup rule-pack ## run all tests
 	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=
 
 screenshots: setup ## take pictures of every page into docs/screenshots
@@ -102,7 +102,9 @@ build-%:
 compile_in = if $(PYTHON_OF_LAMBDA) -c "" 2>/dev/null; then \
   $(PYTHON_OF_LAMBDA) -m compileall -q --invalidation-mode unchecked-hash "$(1)"; fi
 
-rule-pack: setup ## compile the scanner's rules into one file that is loaded at start
+rule-pack: shared/scanner/rules.pack ## compile the scanner's rules into one file that is loaded at start
+
+shared/scanner/rules.pack: .venv/ready $(wildcard shared/scanner/*.py shared/scanner/rules/*.yaml)
 	@$(BIN)/python -m shared.scanner.build
 
 rules: setup ## list the scanner's rules, and write docs/rules.md from them
