@@ -124,8 +124,12 @@ def _as_native_map(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "pk": {"S": f"native:{item['pk']['S']}"}, "doc": document}
 
 
+def _clock() -> datetime:
+    return datetime.now(UTC)
+
+
 def _env(kv: DynamoKV) -> Env:
-    return Env(kv=kv, content=None, queue=None, secrets=None, settings=None, clock=lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    return Env(kv=kv, content=None, queue=None, secrets=None, github=None, bedrock=None, settings=None, clock=_clock)
 
 
 # --- the readers ----------------------------------------------------------------------------------------------------
