@@ -19,7 +19,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -220,10 +220,12 @@ def _stub_process(latency: float) -> Iterator[tuple[str, list[str]]]:
     here, there = spawn.Pipe()
     process = spawn.Process(target=_serve_stub, args=(there, latency), daemon=True)
     process.start()
+    there.close()  # so that a stub that dies is an error here, not a wait without end
     try:
         yield here.recv()
     finally:
-        here.send("stop")
+        with suppress(BrokenPipeError):
+            here.send("stop")
         process.join()
 
 
