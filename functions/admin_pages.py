@@ -13,7 +13,7 @@ from shared import admin
 from shared.audit import get_audit
 from shared.db import now
 from shared.dead_letter_store import get_dead_letters
-from shared.errors import InvalidRequest, NotFound, RequestError, Unauthorized
+from shared.errors import InvalidRequest, NotFound, RequestError, TooManyRequests, Unauthorized
 from shared.pause import find_pause
 from shared.sessions import SESSION_TTL, Session, check_form_word, find_session, form_word_of, open_session
 from shared.stats import get_hours
@@ -62,9 +62,9 @@ async def sign_in(request: Request) -> Answer:
     form = request.form()
     await check_form_word(request.cookies.get(SIGN_IN), form.get("word"))
     try:
-        session = await open_session(form.get("token", ""))
-    except Unauthorized as error:
-        return await _sign_in_page(request, str(error), 401)
+        session = await open_session(form.get("token", ""), request.source_ip)
+    except (Unauthorized, TooManyRequests) as error:
+        return await _sign_in_page(request, str(error), STATUS[type(error)])
     seconds = int(SESSION_TTL.total_seconds())
     return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _forget(request, SIGN_IN))
 

@@ -7,6 +7,7 @@ unless their body is bytes; pages and assets are.
 import asyncio
 import base64
 import gzip
+import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -53,6 +54,7 @@ class Request(NamedTuple):
     body: bytes
     cookies: Mapping[str, str] = {}
     url_path: str = ""
+    source_ip: str = ""
 
     @property
     def is_https(self) -> bool:
@@ -113,6 +115,7 @@ class Answer(NamedTuple):
     status: int = 200
     headers: Mapping[str, str] = {}
     cookies: tuple[str, ...] = ()
+    cache: str = ""  # how long others may keep it; it then has an ETag, and whoever has it already gets a 304
 
 
 class Problem(NamedTuple):
@@ -159,7 +162,7 @@ async def _answer(
         is_for_people = explain is not None and not event["rawPath"].startswith("/api/")
         answer = explain(problem, cookies_of(event)) if explain and is_for_people else _json_of(problem)
         answer = answer._replace(headers={**answer.headers, **problem.headers})
-    return _response(answer, event["headers"].get("accept-encoding", ""))
+    return _response(answer, event["headers"])
 
 
 def cookies_of(event: Mapping[str, Any]) -> dict[str, str]:
@@ -177,7 +180,9 @@ def _request(event: dict[str, Any]) -> Request:
     if len(raw) > MAX_BODY:
         raise errors.TooLarge("The request is larger than 6 MB.")
     path = event.get("pathParameters") or {}
-    return Request(query, path, event["headers"], raw, cookies_of(event), event.get("rawPath", ""))
+    # The gateway alone knows who asks: a header that says so is anybody's word.
+    ip = event["requestContext"]["http"]["sourceIp"]
+    return Request(query, path, event["headers"], raw, cookies_of(event), event.get("rawPath", ""), ip)
 
 
 def _strict_json(raw: bytes) -> Any:
@@ -212,7 +217,7 @@ def _problem_of(error: Exception, event: Mapping[str, Any]) -> Problem:
 def _refusal(error: errors.RequestError, request_id: str) -> Problem:
     problem = Problem(STATUS[type(error)], error.code, str(error), request_id, error.details)
     if isinstance(error, errors.TooManyRequests):
-        return problem._replace(headers={"retry-after": str(error.retry_after)})
+        return problem._replace(headers={**error.headers, "retry-after": str(error.retry_after)})
     if isinstance(error, errors.Unauthorized):
         return problem._replace(headers={"www-authenticate": error.scheme})
     return problem
@@ -239,12 +244,23 @@ def _never_about_limits(message: str) -> str:
     return re.sub(r"(?i)r(?=ate)", lambda r: f"{r[0]}*", message)
 
 
-def _response(answer: Answer, accepted_encodings: str) -> dict[str, Any]:
+def _response(answer: Answer, asked: Mapping[str, str]) -> dict[str, Any]:
     body = answer.body if isinstance(answer.body, bytes) else msgspec.json.encode(answer.body)
     headers = {**_HEADERS, **answer.headers}
     response: dict[str, Any] = {"statusCode": answer.status, "headers": headers, "cookies": list(answer.cookies)}
-    if len(body) < COMPRESS_FROM or "gzip" not in accepted_encodings:
+    if answer.cache:
+        etag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers |= {"cache-control": answer.cache, "etag": etag}
+        if _has_already(asked.get("if-none-match", ""), etag):
+            return response | {"statusCode": 304, "body": "", "isBase64Encoded": False}
+    if len(body) < COMPRESS_FROM or "gzip" not in asked.get("accept-encoding", ""):
         return response | {"body": body.decode(), "isBase64Encoded": False}
     headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
     packed = base64.b64encode(gzip.compress(body, compresslevel=5, mtime=0)).decode()
     return response | {"body": packed, "isBase64Encoded": True}
+
+
+def _has_already(if_none_match: str, etag: str) -> bool:
+    """Compared weakly: compressed or not, it is the same answer."""
+    known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return "*" in known or etag.removeprefix("W/") in known

@@ -16,7 +16,7 @@ RATE = re.compile(r"rate\(([1-9]\d*) (minute|hour|day)s?\)")
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 # Whatever else the environment changes, the code must know that it runs here and with what.
 FIXED_VARIABLES = {"STAGE"}
-PARAMETERS = {"Stage": "local", "AllowUploads": "true"}
+PARAMETERS = {"Stage": "local", "AllowUploads": "true", "RateLimits": "off"}
 
 FUNCTION = "AWS::Serverless::Function"
 TABLE = "AWS::DynamoDB::Table"

@@ -1,24 +1,32 @@
 """Who may act: bearer tokens, kept as hashes, compared in constant time, revoked by a record. Fails closed."""
 
+import asyncio
 import hashlib
 import hmac
 
 from shared.db import get_kv, get_secrets
 from shared.errors import Forbidden, Unauthorized
 from shared.kv import Key
+from shared.limits import refuse_locked, take_from_limit
 from shared.secret_store import AdminToken
 
 ROLES = ("reviewer", "admin")  # each may do what the one before it may
 
 
-async def authorize(authorization: str | None, role: str) -> AdminToken:
+async def authorize(authorization: str | None, role: str, ip: str) -> AdminToken:
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthorized("Send `Authorization: Bearer <admin token>`.")
-    known = await find_token(sha256_of(token))
+    return require_role(await identify(token, ip), role)
+
+
+async def identify(token: str, ip: str) -> AdminToken:
+    """Whose token it is. Wrong ones are counted per address; beyond the limit even the right one has to wait."""
+    known, _ = await asyncio.gather(find_token(sha256_of(token)), refuse_locked("sign-in", ip))
     if known is None:
+        await take_from_limit("sign-in", ip)
         raise Unauthorized("This token is not valid here, or was revoked.")
-    return require_role(known, role)
+    return known
 
 
 def require_role(token: AdminToken, role: str) -> AdminToken:

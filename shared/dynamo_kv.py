@@ -76,6 +76,28 @@ class DynamoKV:
             if await self._token_of(put.key) != token:
                 raise ConditionFailed([0]) from error
 
+    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+        params = {
+            "TableName": self._table,
+            "Key": _wire_key(key),
+            "UpdateExpression": "ADD #n :one SET #x = :x",
+            "ConditionExpression": "attribute_not_exists(#n) OR #n < :most",
+            "ExpressionAttributeNames": {"#n": "taken", "#x": "expiresAt"},
+            "ExpressionAttributeValues": {
+                ":one": _wire_value(1),
+                ":x": _wire_value(expires_at),
+                ":most": _wire_value(most),
+            },
+            "ReturnValues": "UPDATED_NEW",
+        }
+        try:
+            answer = await self._call("UpdateItem", params)
+        except ClientError as error:
+            if _code(error) != "ConditionalCheckFailedException":
+                raise
+            return None
+        return int(answer["Attributes"]["taken"]["N"])
+
     async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
         token = uuid.uuid4().hex
         tried: list[Sequence[Write]] = []

@@ -28,7 +28,10 @@ PlatformError
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class PlatformError(Exception):
@@ -89,9 +92,12 @@ class Unprocessable(RequestError):
 class TooManyRequests(RequestError):
     code = "too_many_requests"
 
-    def __init__(self, message: str, code: str | None = None, retry_after: int = 60) -> None:
+    def __init__(
+        self, message: str, code: str | None = None, retry_after: int = 60, headers: Mapping[str, str] = NO_HEADERS
+    ) -> None:
         super().__init__(message, code)
         self.retry_after = retry_after
+        self.headers = headers
 
 
 class BadGateway(RequestError):

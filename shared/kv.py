@@ -112,6 +112,11 @@ class KV(Protocol):
 
     async def put(self, put: Put) -> None: ...
 
+    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+        """One more of at most `most`: how many are taken now, None when none was left. A reply that got lost may take
+        two, so it is for limits, never for counts that must be right."""
+        ...
+
     async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
         """All writes or none. `build` is asked again before every retry, so each carries a fresh time; the writes
         that are stored are returned. Raises ConditionFailed unless what is stored is this very transaction."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.auth import find_token, sha256_of
+from shared.auth import find_token, identify
 from shared.db import get_secrets, now
-from shared.errors import Forbidden, Unauthorized
+from shared.errors import Forbidden
 from shared.secret_store import AdminToken
 
 SESSION_TTL = timedelta(hours=8)
@@ -28,12 +28,10 @@ class _Claims(msgspec.Struct, frozen=True):
     expires_at: datetime
 
 
-async def open_session(token: str) -> str:
+async def open_session(token: str, ip: str) -> str:
     """The cookie of a new session: never the token itself."""
-    sha256 = sha256_of(token)
-    if await find_token(sha256) is None:
-        raise Unauthorized("This token is not valid here, or was revoked.")
-    claims = base64.urlsafe_b64encode(msgspec.json.encode(_Claims(sha256, now() + SESSION_TTL))).decode()
+    known = await identify(token, ip)
+    claims = base64.urlsafe_b64encode(msgspec.json.encode(_Claims(known.sha256, now() + SESSION_TTL))).decode()
     return f"{claims}.{await _sign('session', claims)}"
 
 

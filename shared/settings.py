@@ -3,8 +3,10 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from shared.errors import InvalidSettings
@@ -12,7 +14,14 @@ from shared.errors import InvalidSettings
 STAGES = ("local", "dev", "prod")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
+LIMITED = ("submit", "discover", "installs", "check-updates", "reports", "sign-in")
+_LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+class Limit(NamedTuple):
+    most: int
+    window: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,7 @@ class Settings:
     judge_max_bytes: int = 200_000
     bedrock_endpoint_url: str | None = None
     external_scanners: tuple[str, ...] = ()  # each looks at what is published; each has a secret of its own
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # per address; a kind that is not named has none
 
     @property
     def github_host(self) -> str:
@@ -65,6 +75,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         judge_max_bytes=_whole_number(env, "JUDGE_MAX_BYTES", default="200000"),
         bedrock_endpoint_url=_bedrock_url(env, stage),
         external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
+        limits=_limits(env),
     )
 
 
@@ -111,6 +122,21 @@ def _scanner(text: str) -> str:
             f"EXTERNAL_SCANNERS has {text[:60]!r}; a name has 1 to 40 of the characters a-z, 0-9 and `-`."
         )
     return text
+
+
+def _limits(env: Mapping[str, str]) -> dict[str, Limit]:
+    """RATE_LIMITS is `off`, or for each kind how many in how many seconds: `submit=10/3600 reports=5/900`."""
+    value = _text(env, "RATE_LIMITS", default="off")
+    return {} if value == "off" else dict(map(_limit, value.split()))
+
+
+def _limit(text: str) -> tuple[str, Limit]:
+    match = _LIMIT.fullmatch(text)
+    if match is None or match[1] not in LIMITED:
+        raise InvalidSettings(
+            f"RATE_LIMITS has {text[:60]!r}; it is `off`, or like submit=10/3600 for {', '.join(LIMITED)}."
+        )
+    return match[1], Limit(int(match[2]), timedelta(seconds=int(match[3])))
 
 
 def _github_url(env: Mapping[str, str], stage: str) -> str:

@@ -188,3 +188,15 @@ async def test_ids_lists_the_documents_of_a_kind_and_nothing_else(kv):
         await kv.put(Put(Key(f"skill:{n}"), "{}", attrs))
     await kv.put(Put(Key("skill:alias:old", "0"), "{}"))
     assert sorted(await kv.ids("skill:")) == [str(n) for n in range(9)]
+
+
+async def test_taking_counts_up_to_the_limit_and_no_further_however_many_ask_at_once(kv, key):
+    soon = int(time.time()) + 60
+    taken = await asyncio.gather(*(kv.take(key, 5, soon) for _ in range(12)))
+    assert sorted(n for n in taken if n is not None) == [1, 2, 3, 4, 5]
+    assert (await kv.get_counts([key])).found[key]["taken"] == 5
+
+
+async def test_a_window_that_is_over_is_read_as_nothing_taken(kv, key):
+    await kv.take(key, 5, int(time.time()) - 5)
+    assert (await kv.get_counts([key])).missing == [key]

@@ -50,7 +50,7 @@ def event(path, body: bytes, headers: dict, is_base64=False) -> dict:
         "rawPath": path,
         "rawQueryString": "",
         "headers": headers,
-        "requestContext": {"requestId": "request-1"},
+        "requestContext": {"requestId": "request-1", "http": {"method": "POST", "sourceIp": "192.0.2.1"}},
         "body": base64.b64encode(body).decode() if is_base64 else body.decode(),
         "isBase64Encoded": is_base64,
     }

@@ -75,6 +75,14 @@ class MemoryKV:
         await asyncio.sleep(0)
         self._apply([put])
 
+    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+        await asyncio.sleep(0)
+        attrs = self.items.setdefault(key, Stored("", {})).attrs
+        if attrs.get("taken", 0) >= most:
+            return None
+        attrs |= {"taken": attrs.get("taken", 0) + 1, "expiresAt": expires_at}
+        return attrs["taken"]
+
     async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
         await asyncio.sleep(0)
         writes = build()

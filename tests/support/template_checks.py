@@ -358,6 +358,7 @@ _EXAMPLES = {
     "VENDORS": "octocat:583231",
     "JUDGE": "bedrock",
     "BEDROCK_ENDPOINT_URL": "",
+    "RATE_LIMITS": "off",
 }
 
 

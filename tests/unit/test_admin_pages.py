@@ -116,7 +116,7 @@ async def test_a_revoked_token_ends_its_sessions_at_once(env):
 
 
 async def test_an_edited_session_is_none(env):
-    session = await within(env, lambda: open_session(f"{ADMIN_TOKEN}-reviewer"))
+    session = await within(env, lambda: open_session(f"{ADMIN_TOKEN}-reviewer", "192.0.2.1"))
     for forged in (session[:-1] + ("0" if session[-1] != "0" else "1"), "A" + session, session.partition(".")[0], "."):
         assert "Admin token" in (await call(env, "GET /admin", cookies=[f"session={forged}"])).text
 

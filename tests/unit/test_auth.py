@@ -11,6 +11,7 @@ from shared.kv import Key, Put
 from shared.secret_store import AdminToken, SecretValues
 from tests.support.memory import ADMIN_TOKEN, MemoryKV, memory_env, within
 
+IP = "192.0.2.1"
 ADMIN, REVIEWER = f"{ADMIN_TOKEN}-admin", f"{ADMIN_TOKEN}-reviewer"
 
 
@@ -29,7 +30,7 @@ def with_tokens(env, *tokens):
 @pytest.mark.parametrize(("token", "role"), [(ADMIN, "admin"), (ADMIN, "reviewer"), (REVIEWER, "reviewer")], ids=str)
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER  {} "])
 async def test_a_token_of_the_role_or_a_higher_one_gets_in(env, token, role, form):
-    known = await within(env, lambda: authorize(form.format(token), role))
+    known = await within(env, lambda: authorize(form.format(token), role, IP))
     assert known.role == token.rpartition("-")[2]
 
 
@@ -54,42 +55,42 @@ async def test_a_token_of_the_role_or_a_higher_one_gets_in(env, token, role, for
 )
 async def test_S15_nobody_else_does(env, header):
     with pytest.raises(Unauthorized) as refusal:
-        await within(env, lambda: authorize(header, "reviewer"))
+        await within(env, lambda: authorize(header, "reviewer", IP))
     assert ADMIN_TOKEN not in str(refusal.value)
 
 
 async def test_a_reviewer_is_no_admin(env):
     with pytest.raises(Forbidden, match="admin"):
-        await within(env, lambda: authorize(f"Bearer {REVIEWER}", "admin"))
+        await within(env, lambda: authorize(f"Bearer {REVIEWER}", "admin", IP))
 
 
 async def test_an_unknown_role_may_do_nothing(env):
     env = with_tokens(env, AdminToken("x", "owner", sha256("t")))
     with pytest.raises(Forbidden):
-        await within(env, lambda: authorize("Bearer t", "reviewer"))
+        await within(env, lambda: authorize("Bearer t", "reviewer", IP))
 
 
 async def test_a_revoked_token_is_out_at_once(env):
-    await within(env, lambda: authorize(f"Bearer {ADMIN}", "admin"))
+    await within(env, lambda: authorize(f"Bearer {ADMIN}", "admin", IP))
     await env.kv.put(Put(Key(f"revoked:{sha256(ADMIN)}"), "{}"))
     with pytest.raises(Unauthorized):
-        await within(env, lambda: authorize(f"Bearer {ADMIN}", "admin"))
-    await within(env, lambda: authorize(f"Bearer {REVIEWER}", "reviewer"))
+        await within(env, lambda: authorize(f"Bearer {ADMIN}", "admin", IP))
+    await within(env, lambda: authorize(f"Bearer {REVIEWER}", "reviewer", IP))
 
 
 async def test_two_tokens_of_a_name_are_valid_at_once_and_revoked_one_by_one(env):
     env = with_tokens(env, AdminToken("ann", "admin", sha256("old")), AdminToken("ann", "admin", sha256("new")))
     for token in ("old", "new"):
-        assert (await within(env, lambda t=token: authorize(f"Bearer {t}", "admin"))).name == "ann"
+        assert (await within(env, lambda t=token: authorize(f"Bearer {t}", "admin", IP))).name == "ann"
     await env.kv.put(Put(Key(f"revoked:{sha256('old')}"), "{}"))
     with pytest.raises(Unauthorized):
-        await within(env, lambda: authorize("Bearer old", "admin"))
-    assert (await within(env, lambda: authorize("Bearer new", "admin"))).name == "ann"
+        await within(env, lambda: authorize("Bearer old", "admin", IP))
+    assert (await within(env, lambda: authorize("Bearer new", "admin", IP))).name == "ann"
 
 
 async def test_without_tokens_nobody_gets_in(env):
     with pytest.raises(Unauthorized):
-        await within(with_tokens(env), lambda: authorize(f"Bearer {ADMIN}", "reviewer"))
+        await within(with_tokens(env), lambda: authorize(f"Bearer {ADMIN}", "reviewer", IP))
 
 
 async def test_when_the_secret_cannot_be_read_nobody_gets_in(env):
@@ -98,7 +99,7 @@ async def test_when_the_secret_cannot_be_read_nobody_gets_in(env):
             raise Unavailable("down")
 
     with pytest.raises(Unavailable):
-        await within(dataclasses.replace(env, secrets=Down()), lambda: authorize(f"Bearer {ADMIN}", "reviewer"))
+        await within(dataclasses.replace(env, secrets=Down()), lambda: authorize(f"Bearer {ADMIN}", "reviewer", IP))
 
 
 async def test_when_revocations_cannot_be_read_nobody_gets_in():
@@ -107,4 +108,4 @@ async def test_when_revocations_cannot_be_read_nobody_gets_in():
             raise Unavailable("down")
 
     with pytest.raises(Unavailable):
-        await within(memory_env(DownKV), lambda: authorize(f"Bearer {ADMIN}", "admin"))
+        await within(memory_env(DownKV), lambda: authorize(f"Bearer {ADMIN}", "admin", IP))

@@ -100,7 +100,7 @@ async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
 
 
 async def _session(env) -> str:
-    return f"session={await within(env, lambda: open_session(f'{ADMIN_TOKEN}-admin'))}"
+    return f"session={await within(env, lambda: open_session(f'{ADMIN_TOKEN}-admin', '192.0.2.1'))}"
 
 
 @pytest.mark.parametrize("route", [*pages.ROUTES, *admin_pages.ROUTES])
