@@ -17,7 +17,8 @@ from shared.errors import InvalidRequest, NotFound, Unavailable
 from shared.external_scan_store import get_security
 from shared.pause import find_pause
 from shared.repo_health_store import find_repo_health
-from shared.skill_store import get_published_skills_list, get_skill, get_versions
+from shared.skill_search import get_published_skills_list
+from shared.skill_store import get_skill, get_versions
 from shared.stats import get_hours, get_stats
 from shared.submission_list import ListQuery, list_submissions
 from shared.submission_store import get_history, get_submission

@@ -5,7 +5,8 @@ from typing import Any
 from functions.http import Answer, Request, http_handler
 from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content
-from shared.skill_store import get_published_skills_list, get_skill
+from shared.skill_search import get_published_skills_list
+from shared.skill_store import get_skill
 from shared.skills import Skill, full_name, split_name
 
 MAX_LIMIT = 100

@@ -23,13 +23,13 @@ from shared.errors import (
     Unprocessable,
 )
 from shared.kv import ABSENT, Key, Put, query_all
+from shared.search_words import look_alike
 from shared.skill_source import (
     UPLOADS,
     Repo,
     find_folder,
     github_name,
     identity_path,
-    look_alike,
     parse_repo_url,
     parse_skill_path,
     parse_slug,

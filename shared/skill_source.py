@@ -24,7 +24,6 @@ RESERVED_SLUGS = frozenset(
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _OWNER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?")
 _REPO = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_LOOK_ALIKES = str.maketrans({"1": "l", "i": "l", "0": "o", "_": None, "-": None, ".": None})
 
 
 class Repo(NamedTuple):
@@ -111,11 +110,6 @@ def parse_slug(text: str) -> str:
             code="invalid_skill_name",
         )
     return text
-
-
-def look_alike(slug: str) -> str:
-    """Names that people confuse have one form in common."""
-    return slug.lower().translate(_LOOK_ALIKES)
 
 
 def read_bundle(files: Sequence[tuple[str, str]]) -> dict[str, bytes]:

@@ -1,7 +1,6 @@
 """The marketplace at rest: skills, their versions and the short names that lead to them."""
 
 import asyncio
-from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -9,34 +8,33 @@ import msgspec
 
 from shared.content import content_hash_of
 from shared.db import get_content, get_kv
-from shared.documents import encode, parse_each, stamp
+from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import configured_scanners, dispatch_external_scans
-from shared.kv import ABSENT, LISTS, SHARDS, Delete, Expect, Key, Put, Query, Write, query_all, shard_of
-from shared.receipt_store import Receipt
+from shared.kv import ABSENT, Delete, Expect, Key, Put, Write, query_all
+from shared.receipt_store import Receipt, deciding_rules
 from shared.scanner import ScanReport
-from shared.skills import Skill, SkillVersion, full_name, next_version, sort_key, split_name
+from shared.skill_index import (
+    alike_put,
+    counts_put,
+    decode_skill,
+    index_skill,
+    read_skills,
+    skill_put,
+)
+from shared.skill_index import skill_key as skill_key
+from shared.skills import Skill, SkillCounts, SkillVersion, Told, full_name, next_version, sort_key, split_name
 from shared.submission_store import commit, find_submission, move_submission
 from shared.submissions import CATEGORIES, Change, State, Submission, move
 from shared.telemetry import logger
 
 LONGEST_NAME = 500  # in any script it fits a key
-
-
-class SkillPage(NamedTuple):
-    skills: list[Skill]
-    next_position: str | None
-    failed: list[str]
+LOOK_ALIKE = "NAME-LOOK-ALIKE"  # the rule for a new name that people take for a published one
 
 
 class Enumerated(NamedTuple):
     skills: list[Skill]
     failed: list[str]
-
-
-def skill_key(name: str) -> Key:
-    """GitHub compares names without regard to case, so do we; the document keeps the name as it is written."""
-    return Key(f"skill:{name.lower()}")
 
 
 async def publish_stored(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
@@ -47,7 +45,7 @@ async def publish_stored(submission: Submission, receipt: Receipt, current: Skil
         reason = "The stored content is not the content that was scanned."
         return await move_submission(submission, State.RESCAN_REQUIRED, "system", reason, parked_by="rule")
     published = await publish(submission, receipt, current)
-    await _ask_scanners_elsewhere(published)
+    await asyncio.gather(_make_findable(published, current, receipt.report), _ask_scanners_elsewhere(published))
     return published
 
 
@@ -56,7 +54,7 @@ async def publish(submission: Submission, receipt: Receipt, current: Skill | Non
     if current and current.content_hash == submission.content_hash:
         return await commit(lambda at: _published(submission, current.current_version, at))  # nothing new to publish
     wanted = receipt.report.front_matter.version or None
-    version = next_version(current.current_version if current else None, wanted)
+    version = next_version((current.latest_version or current.current_version) if current else None, wanted)
     return await commit(
         lambda at: _published(submission, version, at),
         lambda change: _publication(change, current, receipt.report),
@@ -65,18 +63,33 @@ async def publish(submission: Submission, receipt: Receipt, current: Skill | Non
 
 async def find_skill(name: str) -> Skill | None:
     doc = await get_kv().get(skill_key(name))
-    return None if doc is None else _SKILL.decode(doc)
+    return None if doc is None else decode_skill(doc)
 
 
 async def get_skill(name: str) -> Skill:
     """By its full name, or by its last part alone where only one skill has it."""
+    return (await get_skill_with_counts(name))[0]
+
+
+async def get_skill_with_counts(name: str) -> tuple[Skill, SkillCounts | None]:
+    """Beside the skill what readers do with it, in the same round trip. None: that could not be read."""
     if not name.isprintable() or len(name) > LONGEST_NAME:
         raise _not_found(name)
-    full_name = name if name.count("/") >= 2 else await _resolve(name)
-    skill = await find_skill(full_name)
-    if skill is None:
-        raise _not_found(name)
-    return skill
+    names = [name] if name.count("/") >= 2 else await _names_of(name)
+    read = await read_skills(names)
+    if read.failed:
+        raise Unavailable("The store did not give this skill.")
+    deleted = {skill.name.lower() for skill in read.skills.values() if skill.is_deleted}
+    left = [name for name in names if name.lower() not in deleted]
+    if len(left) > 1:
+        raise Conflict(
+            f"Several skills are called {name!r}. Ask for one of them by its full name.",
+            code="ambiguous_name",
+            details={"candidates": left},
+        )
+    if not left or left[0].lower() not in read.skills:
+        raise _deleted(name) if deleted else _not_found(name)
+    return read.skills[left[0].lower()], read.counts.get(left[0].lower())
 
 
 async def get_versions(name: str) -> list[SkillVersion]:
@@ -85,28 +98,13 @@ async def get_versions(name: str) -> list[SkillVersion]:
     return [_VERSION.decode(row.text) for row in reversed(rows)]
 
 
-async def get_published_skills_list(limit: int, after: str | None = None) -> SkillPage:
-    """A page of the marketplace, newest first: the index names candidates, their documents decide."""
-    queries = [
-        Query(f"{LISTS['skill:']}#{shard}", "list", before=after, descending=True, limit=limit + 1)
-        for shard in range(SHARDS)
-    ]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
-    read = await _read_skills(row.key.pk.removeprefix("skill:") for row in rows[:limit])
-    by_name = {skill.name: skill for skill in read.skills}
-    names = [row.key.pk.removeprefix("skill:") for row in rows[:limit]]
-    shown = [by_name[name] for name in names if name in by_name]
-    return SkillPage(shown, rows[limit - 1].sort if len(rows) > limit else None, read.failed)
-
-
 async def block_skill(name: str, reason: str, actor: str) -> Submission | None:
     """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it."""
     skill = await get_skill(name)
     blocked = msgspec.structs.replace(
         skill, is_blocked=True, was_blocked=True, block_reason=reason, record_version=skill.record_version + 1
     )
-    put = _skill_put(blocked, {"recordVersion": skill.record_version})
+    put = skill_put(blocked, {"recordVersion": skill.record_version})
     submission = await find_submission(skill.submission_id)
     if submission is None or submission.state not in CATEGORIES["published"]:
         await get_kv().put(put)
@@ -124,12 +122,13 @@ async def put_rescanned(skill: Skill, report: ScanReport, rule_set: str) -> None
         score=report.score,
         record_version=skill.record_version + 1,
     )
-    await get_kv().put(_skill_put(scanned, {"recordVersion": skill.record_version}))
+    await get_kv().put(skill_put(scanned, {"recordVersion": skill.record_version}))
 
 
 async def enumerate_published_skills() -> Enumerated:
     """Every published skill, read all at once. Aliases are in no list, so they are never read."""
-    return await _read_skills(await get_kv().ids("skill:"))
+    read = await read_skills(await get_kv().ids("skill:"), with_counts=False)
+    return Enumerated([skill for skill in read.skills.values() if skill.is_listed], read.failed)
 
 
 async def migrate_skill_slugs() -> list[str]:
@@ -137,6 +136,17 @@ async def migrate_skill_slugs() -> list[str]:
     read = await enumerate_published_skills()
     old = [skill for skill in read.skills if "/" not in skill.name]
     return sorted([full_name(skill) for skill in old if await _rename(skill, full_name(skill))])
+
+
+async def _make_findable(published: Submission, current: Skill | None, report: ScanReport) -> None:
+    """It is published whatever becomes of this: until its words are written, the skill says so, and the stuck scan
+    writes them."""
+    if current and current.content_hash == published.content_hash:
+        return
+    try:
+        await index_skill(_skill_of(published, current, report))
+    except Unavailable:
+        logger.exception("words not written, left to the stuck scan", extra={"skill": published.skill_name})
 
 
 async def _ask_scanners_elsewhere(published: Submission) -> None:
@@ -147,7 +157,6 @@ async def _ask_scanners_elsewhere(published: Submission) -> None:
         logger.exception("external scans not requested", extra={"skill": published.skill_name})
 
 
-_SKILL = msgspec.json.Decoder(Skill)
 _VERSION = msgspec.json.Decoder(SkillVersion)
 
 
@@ -159,7 +168,11 @@ def _published(submission: Submission, version: str, at: datetime) -> Change:
 def _publication(change: Change, current: Skill | None, report: ScanReport) -> list[Write]:
     skill = _skill_of(change.after, current, report)
     expect: Expect = {"recordVersion": current.record_version} if current else ABSENT
-    return [_skill_put(skill, expect), _version_put(_version_of(skill, current)), _alias_put(skill.name)]
+    writes: list[Write] = [skill_put(skill, expect), version_put(_version_of(skill, current)), alias_put(skill.name)]
+    if current is None:
+        writes.append(counts_put(SkillCounts(name=skill.name), expect=None))
+        writes += [] if LOOK_ALIKE in deciding_rules(report) else [alike_put(skill.name)]
+    return writes
 
 
 def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:
@@ -193,6 +206,8 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         is_blocked=current.is_blocked if current else False,
         block_reason=current.block_reason if current else None,
         was_blocked=current.was_blocked if current else False,
+        yanked_content=current.yanked_content if current else (),
+        unindexed_since=submission.updated_at,
     )
 
 
@@ -207,63 +222,46 @@ def _version_of(skill: Skill, current: Skill | None) -> SkillVersion:
         score=skill.score,
         commit=skill.commit,
         diff_summary=f"changed since {current.current_version}" if current else "first version",
+        told=told_of(skill),
     )
 
 
-def _skill_put(skill: Skill, expect: Expect) -> Put:
-    attrs: dict[str, str | int] = {
-        "recordVersion": skill.record_version,
-        "row": encode({"name": skill.name}),
-        "listPk": f"{LISTS['skill:']}#{shard_of(skill.name)}",
-        "listSk": f"{stamp(skill.published_at)}#{skill.name}",
-    }
-    return Put(skill_key(skill.name), encode(skill), attrs, expect)
+def told_of(skill: Skill) -> Told:
+    return Told(**{name: getattr(skill, name) for name in Told.__struct_fields__})
 
 
-def _version_put(version: SkillVersion) -> Put:
-    return Put(_version_key(version), encode(version), expect=ABSENT)
+def version_put(version: SkillVersion) -> Put:
+    return Put(version_key(version), encode(version), expect=ABSENT)
 
 
-def _version_key(version: SkillVersion) -> Key:
+def version_key(version: SkillVersion) -> Key:
     return Key(f"version:{version.name.lower()}", sort_key(version.version))
 
 
-def _alias_put(name: str) -> Put:
+def alias_put(name: str) -> Put:
     return Put(Key(f"skill:alias:{split_name(name).slug.lower()}", name), encode({"name": name}))
 
 
-async def _resolve(slug: str) -> str:
-    names = [row.sort for row in await query_all(get_kv(), f"skill:alias:{slug.lower()}")]
-    if not names:
-        raise _not_found(slug)
-    if len(names) > 1:
-        raise Conflict(
-            f"Several skills are called {slug!r}. Ask for one of them by its full name.",
-            code="ambiguous_name",
-            details={"candidates": names},
-        )
-    return names[0]
+async def _names_of(slug: str) -> list[str]:
+    return [row.sort for row in await query_all(get_kv(), f"skill:alias:{slug.lower()}")]
+
+
+def _deleted(name: str) -> NotFound:
+    return NotFound(f"The skill {name[:80]!r} was deleted. Its name is not used again.", code="skill_deleted")
 
 
 def _not_found(name: str) -> NotFound:
     return NotFound(f"There is no skill {name[:80]!r} here.", code="skill_not_found")
 
 
-async def _read_skills(names: Iterable[str]) -> Enumerated:
-    read = await get_kv().get_many(map(skill_key, names))
-    skills, malformed = parse_each(read.found, _SKILL)
-    unread = [key.pk.removeprefix("skill:") for key in [*read.failed, *malformed]]
-    return Enumerated([skill for skill in skills if not skill.is_blocked], unread)
-
-
 async def _rename(skill: Skill, name: str) -> bool:
     versions = [_VERSION.decode(row.text) for row in await query_all(get_kv(), f"version:{skill.name}")]
     writes: list[Write] = [
-        _skill_put(msgspec.structs.replace(skill, name=name), ABSENT),
-        _alias_put(name),
+        skill_put(msgspec.structs.replace(skill, name=name), ABSENT),
+        alias_put(name),
         Delete(skill_key(skill.name), {"recordVersion": skill.record_version}),
-        *(_version_put(msgspec.structs.replace(version, name=name)) for version in versions),
-        *(Delete(_version_key(version), {"pk": f"version:{skill.name}"}) for version in versions),
+        *(version_put(msgspec.structs.replace(version, name=name)) for version in versions),
+        *(Delete(version_key(version), {"pk": f"version:{skill.name}"}) for version in versions),
     ]
     try:
         await get_kv().transact(lambda: writes)

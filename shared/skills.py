@@ -33,11 +33,43 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     is_blocked: bool = False
     block_reason: str | None = None
     was_blocked: bool = False
+    latest_version: str | None = None  # the highest ever given, where the current one is lower because of yanks
+    yanked_content: tuple[str, ...] = ()  # hashes of yanked versions: nobody publishes them again by resubmitting
+    is_yanked: bool = False  # every version is: still to be seen, no longer to be installed
+    is_deleted: bool = False  # a tombstone: it only keeps the name from being used again
+    delete_reason: str | None = None
+    unindexed_since: datetime | None = None  # what finds it is not written yet
+
+    @property
+    def is_listed(self) -> bool:
+        return not (self.is_blocked or self.is_yanked or self.is_deleted)
 
     @property
     def has_provenance(self) -> bool:
         """Public default branch, commit pinned, repository id known."""
         return self.commit is not None and self.ref is None and self.repo_id is not None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What differs between versions beside the content: the fields of a skill that follow its current version."""
+
+    display_name: str
+    description: str
+    category: str
+    tags: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    verdict: str | None
+    judge_score: int | None
+    rule_set: str | None
+
+
+class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What readers do with a skill: one small record beside it, so that counting never touches the skill itself."""
+
+    name: str
+    installs: int = 0
+    open_reports: int = 0
+    record_version: int = 1
 
 
 class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -50,7 +82,10 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     score: int | None = None
     commit: str | None = None
     is_yanked: bool = False
+    yank_reason: str | None = None
     diff_summary: str | None = None
+    # What the skill says of itself in this version, for when it becomes the current one again.
+    told: Told | None = None
 
 
 class SkillName(NamedTuple):

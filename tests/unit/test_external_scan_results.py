@@ -8,7 +8,8 @@ import pytest
 
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.external_scans import Outcome, Status, Verdict, problem_of
-from shared.skill_store import find_skill, get_published_skills_list
+from shared.skill_search import get_published_skills_list
+from shared.skill_store import find_skill
 from shared.submission_store import commit, get_history, get_submission
 from shared.submissions import State, reopen
 from tests.support.builders import processed

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.errors import InvalidRequest, NotFound, TooLarge
+from shared.search_words import look_alike
 from shared.skill_source import (
     MAX_BUNDLE,
     MAX_FILES,
     RESERVED_SLUGS,
     Repo,
     fetch_skill,
-    look_alike,
     parse_repo_url,
     parse_skill_path,
     parse_slug,

@@ -9,17 +9,17 @@ from shared import intake
 from shared.documents import encode
 from shared.errors import Conflict, LostLease, NotFound, Unavailable
 from shared.kv import ABSENT, Key, Put
+from shared.skill_index import skill_put
+from shared.skill_search import get_published_skills_list
 from shared.skill_store import (
-    _skill_put,
-    _version_put,
     enumerate_published_skills,
     find_skill,
-    get_published_skills_list,
     get_skill,
     get_versions,
     migrate_skill_slugs,
     publish,
     skill_key,
+    version_put,
 )
 from shared.skills import Skill, SkillVersion
 from shared.submission_store import claim_submission, get_submission, move_submission
@@ -64,15 +64,15 @@ def stored_skill(name, at, **more):
 
 
 async def put_skill(env, skill, *versions):
-    await env.kv.put(_skill_put(skill, ABSENT))
+    await env.kv.put(skill_put(skill, ABSENT))
     for version in versions:
-        await env.kv.put(_version_put(version))
+        await env.kv.put(version_put(version))
 
 
 async def block(env, name):
     skill = await skill_of(env, name)
     await env.kv.put(
-        _skill_put(msgspec.structs.replace(skill, is_blocked=True), {"recordVersion": skill.record_version})
+        skill_put(msgspec.structs.replace(skill, is_blocked=True), {"recordVersion": skill.record_version})
     )
 
 
@@ -220,7 +220,7 @@ async def test_every_page_size_shows_the_same_skills_newest_first(env, limit):
 
 
 async def test_an_empty_marketplace_is_an_empty_page(env):
-    assert await within(env, lambda: get_published_skills_list(10)) == ([], None, [])
+    assert await within(env, lambda: get_published_skills_list(10)) == ([], None, [], {})
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])

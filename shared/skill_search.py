@@ -1,0 +1,202 @@
+"""The marketplace as a list: newest first, most installed first, or what a search finds; with filters.
+
+Every page takes two round trips, however many skills there are. The first reads indexes, each of them one page: they
+give candidates in order. The second reads the candidates' records, which decide. Where an index was read to its end, a
+name that is not in it is no candidate; where it was cut, the record tells. So a page may be shorter than asked for,
+even empty, and only `next_position` tells the end.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from shared.db import get_kv
+from shared.kv import LISTS, SHARDS, Page, Query, Row
+from shared.search_words import begins, is_match, query_words, skill_words, tokens
+from shared.skill_index import FACETS, WORDS, ReadSkills, facet_of, facet_partition, read_skills
+from shared.skills import Skill, SkillCounts, split_name
+from shared.word_index import LONGEST_LIST, MAX_LISTS, Entry, WordList, read_words
+
+MAX_NAMESAKES = 20  # skills of exactly the name searched for, put first in a list too long to be sorted
+
+
+class SkillQuery(NamedTuple):
+    q: str | None = None
+    category: str | None = None
+    tier: str | None = None
+    author: str | None = None
+    sort: str | None = None  # newest | installs; None: newest, of a search the best match
+    limit: int = 50
+    after: str | None = None  # `next_position` of the page before
+
+    @property
+    def facets(self) -> dict[str, str]:
+        values = {key: getattr(self, key) for key in FACETS}
+        return {key: value.lower() for key, value in values.items() if value is not None}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return query_words(self.q or "")
+
+
+class SkillPage(NamedTuple):
+    skills: list[Skill]
+    next_position: str | None  # None: this was the last page
+    failed: list[str]  # could not be read, so they are neither shown nor known to be gone
+    counts: dict[str, SkillCounts]  # by the name in lower case; one that could not be read is not there
+
+    def counts_of(self, skill: Skill) -> SkillCounts | None:
+        return self.counts.get(skill.name.lower())
+
+
+class Candidate(NamedTuple):
+    position: str
+    name: str
+    word: str | None = None  # under which it was found, where it may be found again under another one
+
+
+class Candidates(NamedTuple):
+    rows: list[Candidate]
+    end: str | None = None  # where the next page goes on after all of them; None: there are no others
+
+
+async def list_skills(query: SkillQuery) -> SkillPage:
+    if query.q is not None and not query.words:
+        return SkillPage([], None, [], {})  # nothing in it is a word, so nothing has it
+    found = await (_best_matches(query) if query.words and query.sort is None else _in_order(query))
+    page = found.rows[: query.limit]
+    read = await read_skills(row.name for row in page)
+    shown = [read.skills[row.name] for row in page if _is_shown(query, row, read)]
+    next_position = page[-1].position if len(found.rows) > query.limit else found.end
+    return SkillPage(shown, next_position, read.failed, read.counts)
+
+
+async def search_skills(q: str, limit: int = 20, after: str | None = None) -> SkillPage:
+    """The best matches first: the name itself, names that begin like it, then words."""
+    return await list_skills(SkillQuery(q=q, limit=limit, after=after))
+
+
+async def get_published_skills_list(limit: int, after: str | None = None) -> SkillPage:
+    """A page of the marketplace, newest first."""
+    return await list_skills(SkillQuery(limit=limit, after=after))
+
+
+def _is_shown(query: SkillQuery, row: Candidate, read: ReadSkills) -> bool:
+    skill = read.skills.get(row.name)
+    if skill is None or not skill.is_listed:
+        return False
+    if any(facet_of(skill, key) != value for key, value in query.facets.items()):
+        return False
+    if not query.words:
+        return True
+    words = skill_words(skill)
+    if row.word is not None:
+        driver = _driver(query)
+        if row.word != min((word for word in words if begins(driver, word)), default=None):
+            return False  # it is shown under the first of its words that begin so
+    return is_match(query.words, words)
+
+
+# --- by time or by installs -----------------------------------------------------------------------------------------
+
+
+async def _in_order(query: SkillQuery) -> Candidates:
+    if query.sort != "installs" and not query.words and query.facets:
+        return await _newest_with_facets(query)
+    members, rows = await asyncio.gather(_lists(query), _spine(query))
+    known = [each.names for each in members if each.is_complete]
+    kept = [row for row in rows.rows if all(row.name in names for names in known)]
+    return Candidates(kept, rows.end)
+
+
+async def _spine(query: SkillQuery) -> Candidates:
+    """All skills in the order asked for, as far as one page of each partition goes."""
+    name, index = ("installs", "state") if query.sort == "installs" else (LISTS["skill:"], "list")
+    limit = LONGEST_LIST if query.words or query.facets else query.limit + 1
+    pks = [f"{name}#{shard}" for shard in range(SHARDS)]
+    queries = [Query(pk, index, before=query.after, descending=True, limit=limit) for pk in pks]
+    pages = await asyncio.gather(*map(get_kv().query, queries))
+    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
+    end = _horizon(pages)
+    return Candidates([Candidate(row.sort, _name_of(row)) for row in rows if end is None or row.sort >= end], end)
+
+
+async def _newest_with_facets(query: SkillQuery) -> Candidates:
+    """Facets have one order, so they are put side by side: what is in all of them, as far as all of them were read."""
+    limit = query.limit + 1 if len(query.facets) == 1 else LONGEST_LIST
+    pks = [facet_partition(key, value) for key, value in query.facets.items()]
+    queries = [Query(pk, before=query.after, descending=True, limit=limit) for pk in pks]
+    pages = await asyncio.gather(*map(get_kv().query, queries))
+    end = _horizon(pages)
+    others = [{row.sort for row in page.rows} for page in pages[1:]]
+    in_all = [row.sort for row in pages[0].rows if all(row.sort in sorts for sorts in others)]
+    return Candidates([Candidate(sort, sort.split("#", 1)[1]) for sort in in_all if end is None or sort >= end], end)
+
+
+def _horizon(pages: Iterable[Page]) -> str | None:
+    """Down to here nothing is missing. None: every partition was read to its end."""
+    return max((page.rows[-1].sort for page in pages if page.more), default=None)
+
+
+def _name_of(row: Row) -> str:
+    return row.key.pk.partition(":")[2]
+
+
+# --- by match -------------------------------------------------------------------------------------------------------
+
+
+async def _best_matches(query: SkillQuery) -> Candidates:
+    """Sorted by how well the name matches, where one of the lists is complete; else as the index has them."""
+    if query.after and query.after.startswith(("n", "w")):
+        after = query.after[1:] if query.after.startswith("w") else None
+        return _walked(query, *await asyncio.gather(read_words(WORDS, _driver(query), after), _namesakes(query)))
+    lists, namesakes = await asyncio.gather(_lists(query), _namesakes(query))
+    known = [each.names for each in lists if each.is_complete]
+    if not known:
+        return _walked(query, lists[query.words.index(_driver(query))], namesakes)
+    wanted = _joined(query.q or "")
+    ranked = sorted((f"c{_rank(name, wanted)}#{name}", name) for name in set.intersection(*known))
+    return Candidates([Candidate(*pair) for pair in ranked if query.after is None or pair[0] > query.after])
+
+
+async def _lists(query: SkillQuery) -> list[WordList]:
+    """Who has the words and who is in the facets, each at most one page."""
+    words = (read_words(WORDS, word) for word in query.words[:MAX_LISTS])
+    facets = (_read_facet(key, value) for key, value in query.facets.items())
+    return list(await asyncio.gather(*words, *facets))
+
+
+async def _read_facet(key: str, value: str) -> WordList:
+    page = await get_kv().query(Query(facet_partition(key, value), descending=True, limit=LONGEST_LIST))
+    return WordList([Entry(row.sort, "", row.sort.split("#", 1)[1]) for row in page.rows], not page.more)
+
+
+def _rank(name: str, wanted: str) -> int:
+    own = (_joined(split_name(name).slug), _joined(name))
+    if wanted in own:
+        return 0
+    return 1 if any(each.startswith(wanted) for each in own) else 2
+
+
+def _walked(query: SkillQuery, found: WordList, namesakes: list[str]) -> Candidates:
+    """More skills have each of these words than a page takes: they come in the order of the index, whole words before
+    longer ones, with those of exactly this name before all others."""
+    position = query.after or ""
+    first = [Candidate(f"n{name}", name) for name in namesakes if f"n{name}" > position]
+    rows = [Candidate(f"w{e.sort}", e.name, e.word) for e in found.entries if e.name not in namesakes]
+    end = None if found.is_complete else f"w{found.entries[-1].sort}"
+    return Candidates([*first, *rows], end)
+
+
+async def _namesakes(query: SkillQuery) -> list[str]:
+    page = await get_kv().query(Query(f"skill:alias:{_joined(query.q or '')}", limit=MAX_NAMESAKES))
+    return sorted(row.sort.lower() for row in page.rows)
+
+
+def _driver(query: SkillQuery) -> str:
+    """The word whose list is walked: the longest, for it has the fewest entries."""
+    return max(query.words[:MAX_LISTS], key=len)
+
+
+def _joined(text: str) -> str:
+    return "-".join(tokens(text))

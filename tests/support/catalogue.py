@@ -1,0 +1,39 @@
+"""A marketplace in one line: skills with everything that finds them, as publishing leaves them."""
+
+from datetime import datetime, timedelta
+
+from shared.documents import encode
+from shared.kv import Key, Put
+from shared.skill_index import alike_put, counts_put, index_puts, skill_put
+from shared.skills import Skill, SkillCounts, split_name
+from tests.support.builders import WHEN
+
+
+def a_skill(name: str, number: int = 0, **more) -> Skill:
+    at = more.pop("at", None) or WHEN + timedelta(seconds=number)
+    defaults = {
+        "display_name": split_name(name).slug,
+        "description": "",
+        "repo_url": f"https://github.com/{name.rpartition('/')[0]}",
+        "current_version": "1.0.0",
+        "content_hash": f"{number:064x}",
+        "submission_id": f"sub_{number:026}",
+        "verdict": "PASS",
+        "score": 100,
+    }
+    return Skill(name=name, published_at=at, updated_at=at, **(defaults | more))
+
+
+def puts_of(skill: Skill, installs: int = 0) -> list[Put]:
+    alias = Put(Key(f"skill:alias:{split_name(skill.name).slug.lower()}", skill.name), encode({"name": skill.name}))
+    counts = counts_put(SkillCounts(name=skill.name, installs=installs), None)
+    return [skill_put(skill, None), alias, counts, alike_put(skill.name), *index_puts(skill)]
+
+
+async def put_skills(kv, *skills: Skill, installs: dict[str, int] | None = None) -> None:
+    for skill in skills:
+        await kv.transact(lambda skill=skill: puts_of(skill, (installs or {}).get(skill.name, 0)))
+
+
+def published_at(day: int) -> datetime:
+    return WHEN + timedelta(days=day)

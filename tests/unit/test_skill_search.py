@@ -1,0 +1,212 @@
+"""Searching and listing skills: what is shown is what the records say, in every order and page size."""
+
+import random
+from itertools import product
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared import skill_search, word_index
+from shared.errors import Unavailable
+from shared.search_words import MAX_SKILL_WORDS, is_match, query_words, skill_words
+from shared.skill_index import counts_key, skill_key
+from shared.skill_search import SkillQuery, list_skills, search_skills
+from tests.support.catalogue import a_skill, put_skills
+from tests.support.counting import CountingKV
+from tests.support.memory import MemoryKV, memory_env, within
+
+WORDS = ("pdf", "pdfs", "table", "tables", "r", "the", "merge", "ångström")
+
+
+async def pages(env, query: SkillQuery) -> list[str]:
+    shown = []
+    while True:
+        page = await within(env, lambda q=query: list_skills(q))
+        assert len(page.skills) <= query.limit
+        shown += [skill.name for skill in page.skills]
+        if page.next_position is None:
+            return shown
+        assert page.next_position != query.after
+        query = query._replace(after=page.next_position)
+
+
+async def found(env, q: str, **more) -> list[str]:
+    return await pages(env, SkillQuery(q=q, **more))
+
+
+def a_market(seed: int, size: int = 30):
+    """Skills that share words, facets and beginnings of words, some of them not to be shown."""
+    rng = random.Random(seed)
+    skills = []
+    for number in range(size):
+        name = f"{rng.choice(('acme', 'Zed'))}/r{number}/{rng.choice(WORDS[:4])}-{rng.choice(WORDS[:7])}"
+        skills.append(
+            a_skill(
+                name,
+                number,
+                description=" ".join(rng.choices(WORDS, k=4)),
+                tags=tuple(rng.sample(WORDS, 2)),
+                category=rng.choice(("documents", "other")),
+                cert_tier=rng.choice(("SCANNED", "VERIFIED")),
+                is_blocked=rng.random() < 0.1,
+                is_yanked=rng.random() < 0.1,
+                is_deleted=rng.random() < 0.1,
+            )
+        )
+    return skills, {skill.name: rng.choice((0, 0, 3, 3, 120)) for skill in skills}
+
+
+def wanted(skills, query: SkillQuery) -> list:
+    return [
+        skill
+        for skill in skills
+        if skill.is_listed
+        and (query.category is None or skill.category == query.category)
+        and (query.tier is None or skill.cert_tier == query.tier)
+        and (query.author is None or skill.name.lower().startswith(query.author.lower() + "/"))
+        and (query.q is None or is_match(query_words(query.q), skill_words(skill)))
+    ]
+
+
+FILTERS = [
+    dict(zip(("q", "category", "tier", "author"), chosen, strict=True))
+    for chosen in product((None, "pdf", "tab pdf", "r"), (None, "documents"), (None, "VERIFIED"), (None, "zed"))
+]
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10_000), longest=st.sampled_from([3, 7, 1000]))
+async def test_i14_every_list_is_a_filter_over_the_records_whatever_the_page_size(seed, longest):
+    """Also where lists are too long to be read in one page."""
+    env = memory_env()
+    skills, installs = a_market(seed)
+    await put_skills(env.kv, *skills, installs=installs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_index, "LONGEST_LIST", longest)
+        patch.setattr(skill_search, "LONGEST_LIST", longest)
+        for filter_, sort in product(random.Random(seed).sample(FILTERS, 8), (None, "newest", "installs")):
+            query = SkillQuery(**filter_, sort=sort, limit=100)
+            whole = await pages(env, query)
+            expected = wanted(skills, query)
+            if sort == "installs":
+                expected.sort(key=lambda skill: (installs[skill.name], skill.name.lower()), reverse=True)
+            elif sort == "newest" or query.q is None:
+                expected.sort(key=lambda skill: skill.published_at, reverse=True)
+            else:
+                whole_sorted, expected = sorted(whole), sorted(expected, key=lambda skill: skill.name)
+                assert whole_sorted == [skill.name for skill in expected]
+                expected = [next(s for s in expected if s.name == name) for name in whole]
+            assert whole == [skill.name for skill in expected]
+            assert await pages(env, query._replace(limit=1)) == whole
+            assert await pages(env, query._replace(limit=4)) == whole
+
+
+async def test_the_name_itself_comes_first_then_names_that_begin_like_it_then_words(env):
+    await put_skills(
+        env.kv,
+        a_skill("a/b/other", 1, description="Merges a pdf."),
+        a_skill("c/d/pdf-tools", 2),
+        a_skill("e/f/pdf", 3),
+        a_skill("g/h/pdfs", 4),
+        a_skill("i/j/unrelated", 5),
+    )
+    assert await found(env, "pdf") == ["e/f/pdf", "c/d/pdf-tools", "g/h/pdfs", "a/b/other"]
+    assert await found(env, "PDF tools") == await found(env, "pdf-tools") == ["c/d/pdf-tools"]
+    assert await found(env, "e/f/pdf") == ["e/f/pdf"]
+    assert await found(env, "pdf nothing") == []
+
+
+async def test_the_name_itself_comes_first_among_more_than_a_page_of_the_index_takes(env, monkeypatch):
+    monkeypatch.setattr(word_index, "LONGEST_LIST", 3)
+    await put_skills(env.kv, *(a_skill(f"a/b{n}/some-pdf", n) for n in range(9)), a_skill("z/z/pdf", 10))
+    for limit in (1, 2, 100):
+        shown = await found(env, "pdf", limit=limit)
+        assert shown[0] == "z/z/pdf"
+        assert sorted(shown) == sorted({"z/z/pdf", *(f"a/b{n}/some-pdf" for n in range(9))})
+
+
+@pytest.mark.parametrize("q", ["", "   ", "!!!", "#", "\ud800", "/"])
+async def test_a_search_for_no_word_finds_nothing(env, q):
+    await put_skills(env.kv, a_skill("a/b/pdf"))
+    assert await found(env, q) == []
+
+
+async def test_a_search_for_stop_words_alone_looks_for_them(env):
+    await put_skills(env.kv, a_skill("a/b/to-do"), a_skill("a/b/pdf", description="What to do with it."))
+    assert await found(env, "to do") == ["a/b/to-do"]
+    assert await found(env, "the pdf") == ["a/b/pdf"]
+
+
+async def test_a_single_letter_is_a_whole_word(env):
+    await put_skills(env.kv, a_skill("x/y/r-lang"), a_skill("x/y/ruby", 1))
+    assert await found(env, "r") == ["x/y/r-lang"]
+
+
+async def test_what_the_record_no_longer_says_is_no_longer_found(env):
+    old = a_skill("a/b/pdf", description="About zebras.", category="animals")
+    await put_skills(env.kv, old)
+    new = msgspec.structs.replace(old, description="About horses.", category="farm")
+    await put_skills(env.kv, new)
+    assert await found(env, "zebras") == []
+    assert await pages(env, SkillQuery(category="animals")) == []
+    assert await found(env, "horses") == await pages(env, SkillQuery(category="farm")) == ["a/b/pdf"]
+
+
+async def test_an_upper_case_owner_is_shown_and_found(env):
+    await put_skills(env.kv, a_skill("Acme/Tools/pdf"))
+    everywhere = [SkillQuery(), SkillQuery(q="acme"), SkillQuery(author="ACME"), SkillQuery(sort="installs")]
+    assert [await pages(env, query) for query in everywhere] == [["Acme/Tools/pdf"]] * 4
+
+
+def test_a_skill_has_at_most_32_words_and_its_name_among_them():
+    skill = a_skill("owner/repo/my-skill", tags=tuple(f"t{n}" for n in range(50)), description="x " * 100)
+    words = skill_words(skill)
+    assert len(words) == MAX_SKILL_WORDS == 32
+    assert {"my", "skill", "owner", "repo"} <= set(words)
+
+
+async def test_a_skill_that_cannot_be_read_is_reported_and_counts_that_cannot_are_unknown():
+    class Bad(MemoryKV):
+        async def load(self, key):
+            if key in (skill_key("a/b/pdf1"), counts_key("a/b/pdf2")):
+                raise Unavailable("throttled")
+            return await super().load(key)
+
+    env = memory_env(Bad)
+    await put_skills(env.kv, *(a_skill(f"a/b/pdf{n}", n) for n in range(3)), installs={"a/b/pdf0": 7})
+    page = await within(env, lambda: search_skills("pdf"))
+    assert [skill.name for skill in page.skills] == ["a/b/pdf0", "a/b/pdf2"]
+    assert page.failed == ["a/b/pdf1"]
+    assert [counts and counts.installs for counts in map(page.counts_of, page.skills)] == [7, None]
+
+
+QUERIES = [
+    SkillQuery(limit=100),
+    SkillQuery(limit=100, sort="installs"),
+    SkillQuery(q="pdf table"),
+    SkillQuery(q="pdf", sort="installs", category="other"),
+    SkillQuery(category="other", tier="SCANNED", author="acme"),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+async def test_a_page_takes_two_round_trips_and_as_many_requests_among_2000_skills_as_among_100(query):
+    taken = []
+    for size in (100, 2000):
+        env = memory_env(CountingKV)
+        skills, installs = a_market(1, size)
+        await put_skills(env.kv, *skills, installs=installs)
+        env.kv.freeze()
+        env.kv.forget()
+        page = await within(env, lambda: list_skills(query))
+        assert page.skills
+        assert env.kv.round_trips <= 2
+        taken.append(env.kv.requests)
+        after = query._replace(after=page.next_position)
+        if page.next_position:
+            env.kv.forget()
+            await within(env, lambda q=after: list_skills(q))
+            assert env.kv.round_trips <= 2
+    assert taken[0] == taken[1]
