@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 
 from shared.db import get_queue, now
-from shared.errors import LostLease
+from shared.errors import LostLease, Unavailable
 from shared.pause import find_pause
 from shared.receipt_store import find_receipt
 from shared.skill_store import find_skill, publish_stored
@@ -64,8 +64,7 @@ async def rescue(submission: Submission) -> Rescue:
     decision = rescue_of(submission, now())
     try:
         if decision is Rescue.SEND_AGAIN:
-            await touch_submission(submission, resent_at=now())
-            await get_queue().send(submission.id)
+            await _send_again(submission)
         elif decision is Rescue.REQUEUE:
             await _requeue(submission)
         elif decision is Rescue.GIVE_UP:
@@ -93,6 +92,16 @@ async def park_undelivered(submission_id: str, reason: str) -> None:
         await move_submission(submission, State.ON_HOLD, "system", f"its message {reason}", parked_by="faults")
     except LostLease:
         logger.info("moved while being parked, left alone", extra={"submission": submission_id})
+
+
+async def _send_again(submission: Submission) -> None:
+    """Noted first, so that of two scans one sends. What could not be sent is due again at the next tick."""
+    noted = await touch_submission(submission, resent_at=now())
+    try:
+        await get_queue().send(submission.id)
+    except Unavailable:
+        await touch_submission(noted, resent_at=submission.resent_at)
+        raise
 
 
 async def _requeue(submission: Submission) -> None:

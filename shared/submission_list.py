@@ -15,7 +15,7 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.documents import parse_each, stamp
-from shared.kv import LISTS, SHARDS, Page, Query
+from shared.kv import LISTS, SHARDS, Page, Query, shard_of
 from shared.stats import COUNTER_KEYS, Stats, stats_of
 from shared.submission_store import (
     Fresh,
@@ -24,11 +24,12 @@ from shared.submission_store import (
     get_submissions_fresh,
     row_of,
 )
-from shared.submissions import ACTIVE_STATES, State, Submission
+from shared.submissions import ACTIVE_STATES, State, Submission, time_of
 from shared.telemetry import logger
-from shared.timing import FEED_WINDOW
+from shared.timing import FEED_WINDOW, STORE_BUDGET
 
 MAX_LIMIT = 500
+LONGEST_ACCEPT = 2 * STORE_BUDGET  # from the making of an id to the time its record carries
 
 
 class ListQuery(NamedTuple):
@@ -90,13 +91,33 @@ async def get_submission_index(query: ListQuery) -> IndexPage:
 
 
 async def list_of_repo(source: str, limit: int, after: str | None) -> tuple[list[SubmissionRow], str | None, list[str]]:
-    """Every submission of one source, straight from the rows that make them unique: never behind, never stale."""
+    """Every submission of one source, straight from the rows that make them unique: never behind. A record that could
+    not be read is shown as the list index has it, and named."""
     page = await get_kv().query(Query(f"unique:{source}", after=after, limit=limit))
-    ids = [msgspec.json.decode(row.text)["id"] for row in page.rows]
-    fresh = await get_submissions_fresh(ids)
-    by_id = {submission.id: row_of(submission) for submission in fresh.submissions}
-    rows = [by_id[row_id] for row_id in ids if row_id in by_id]
+    ids = {row.sort: msgspec.json.decode(row.text)["id"] for row in page.rows}
+    fresh = await get_submissions_fresh(ids.values())
+    path_of = {submission.id: submission.skill_path for submission in fresh.submissions}
+    by_id = await _rows_in_index(fresh.failed)
+    by_id |= {submission.id: row_of(submission) for submission in fresh.submissions}
+    # What was submitted by name has a row under that name too: it is shown once, under its path.
+    rows = [by_id[row_id] for path, row_id in ids.items() if row_id in by_id and path_of.get(row_id, path) == path]
     return rows, page.rows[-1].sort if page.more else None, fresh.failed
+
+
+async def _rows_in_index(ids: Iterable[str]) -> dict[str, SubmissionRow]:
+    """An id says when it was made, so the index is asked for that moment alone."""
+    queries = [
+        Query(
+            f"{LISTS['sub:']}#{shard_of(row_id)}",
+            "list",
+            after=stamp(time_of(row_id)),
+            before=stamp(time_of(row_id) + LONGEST_ACCEPT),
+        )
+        for row_id in ids
+    ]
+    pages = await asyncio.gather(*map(get_kv().query, queries))
+    rows, _ = parse_each({row.key: row.text for page in pages for row in page.rows}, _ROW)
+    return {row.id: row for row in rows}
 
 
 _ROW = msgspec.json.Decoder(SubmissionRow)

@@ -34,10 +34,11 @@ from shared.telemetry import count, logger
 from shared.timing import FEED_TTL, SCAN_LIMIT
 
 REASON_IN_ROW = 160
+LARGEST_ROW = 700  # bytes, as JSON
 
 
 class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a list shows. At most 700 bytes: all that list indexes carry."""
+    """What a list shows. At most LARGEST_ROW bytes: all that list indexes carry."""
 
     id: str
     skill_name: str
@@ -171,7 +172,7 @@ async def touch_submission(submission: Submission, **set_: Any) -> Submission:
 
 def row_of(submission: Submission) -> SubmissionRow:
     reason = submission.reason
-    return SubmissionRow(
+    row = SubmissionRow(
         id=submission.id,
         skill_name=submission.skill_name,
         repo_url=submission.repo_url,
@@ -182,10 +183,25 @@ def row_of(submission: Submission) -> SubmissionRow:
         updated_at=submission.updated_at,
         version=submission.version,
     )
+    # The reason gives way first. The name is shortened only for a reference of hundreds of letters.
+    return _fitting(_fitting(row, "reason"), "skill_name")
 
 
 def feed_partition(minute: datetime, shard: int) -> str:
     return f"feed:{minute:%Y-%m-%dT%H:%M}:{shard}"
+
+
+def _fitting(row: SubmissionRow, field: str) -> SubmissionRow:
+    """The row with as much of this field as fits. A letter takes up to six bytes, so letters are not counted."""
+    over = len(msgspec.json.encode(row)) - LARGEST_ROW
+    text = getattr(row, field)
+    if over <= 0 or not text:
+        return row
+    kept, freed = len(text), -len("…".encode())
+    while kept and freed < over:
+        kept -= 1
+        freed += len(msgspec.json.encode(text[kept])) - 2
+    return msgspec.structs.replace(row, **{field: text[:kept] + "…"})
 
 
 _RECORD = msgspec.json.Decoder(Submission)

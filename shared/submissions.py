@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -129,6 +129,14 @@ def new_id(now: datetime) -> str:
     """Sorts by time: 48 bits of milliseconds, then 80 random bits, in letters that are hard to confuse."""
     number = (int(now.timestamp() * 1000) << 80) | secrets.randbits(80)
     return "sub_" + "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def time_of(submission_id: str) -> datetime:
+    """When the id was made, a moment before its record was."""
+    number = 0
+    for letter in submission_id.removeprefix("sub_"):
+        number = number << 5 | _ALPHABET.index(letter)
+    return datetime.fromtimestamp((number >> 80) / 1000, UTC)
 
 
 def is_id(text: str) -> bool:

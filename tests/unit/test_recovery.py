@@ -197,6 +197,18 @@ async def test_a_rescue_that_fails_is_reported_and_does_not_stop_the_others(env)
     assert [sent for sent, _ in queue.sent] == [good.id]
 
 
+async def test_r02_a_resend_that_fails_is_made_up_for_by_the_very_next_tick(env):
+    submission = await submitted(env)
+    env.clock.forward(minutes=6)
+    env.queue.is_down = True
+    assert (await scan(env)).failed == [submission.id]
+    env.queue.is_down = False
+    env.queue.sent.clear()
+    env.clock.forward(minutes=5)
+    assert (await scan(env)).sent_again == 1
+    assert env.queue.sent == [(submission.id, timedelta())]
+
+
 async def test_a_dead_message_parks_its_submission_for_a_person(env):
     submission = await submitted(env)
     await within(env, lambda: park_undelivered(submission.id, "failed 5 deliveries"))

@@ -3,10 +3,12 @@
 import pytest
 
 from shared import intake
+from shared.documents import encode
 from shared.errors import Unavailable
-from shared.kv import Key, Query
+from shared.kv import Key, Put, Query
 from shared.submission_list import ListQuery, get_submission_index, list_of_repo, list_submissions
-from shared.submissions import CATEGORIES, State
+from shared.submission_store import commit, unique_key
+from shared.submissions import CATEGORIES, State, touch
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.memory import MemoryKV, memory_env, within
 
@@ -134,6 +136,38 @@ async def test_the_submissions_of_a_repo_come_from_its_own_partition(env):
         if after is None:
             break
     assert [row.id for row in rows] == mine
+
+
+async def test_a_record_of_a_repo_that_cannot_be_read_is_shown_as_the_index_has_it_and_named():
+    class PartlyUnreadable(MemoryKV):
+        unreadable = ""
+
+        async def load(self, key):
+            if key.pk == self.unreadable:
+                raise Unavailable("throttled")
+            return await super().load(key)
+
+    env = memory_env(PartlyUnreadable)
+    ids = []
+    for n in range(3):
+        url = "https://github.com/me/tools"
+        accepted = await within(env, lambda n=n, url=url: intake.submit_repo(url, None, f"skills/{n}", None, None))
+        ids.append(accepted.submission.id)
+        env.clock.forward(seconds=1)
+    env.kv.unreadable = f"sub:{ids[1]}"
+    rows, _, failed = await within(env, lambda: list_of_repo("https://github.com/me/tools", 50, None))
+    assert [row.id for row in rows] == ids
+    assert failed == [ids[1]]
+
+
+async def test_a_skill_that_was_submitted_by_name_is_one_row_of_its_repo(env):
+    url = "https://github.com/me/tools"
+    accepted = await within(env, lambda: intake.submit_repo(url, "greeter", None, None, None))
+    by_name = accepted.submission
+    unique = Put(unique_key(by_name.source, "skills/greeter"), encode({"id": by_name.id}))
+    await within(env, lambda: commit(lambda _: touch(by_name, skill_path="skills/greeter"), lambda _: [unique]))
+    rows, _, _ = await within(env, lambda: list_of_repo(url, 50, None))
+    assert [row.id for row in rows] == [by_name.id]
 
 
 async def test_a_page_takes_the_same_number_of_requests_however_many_records_there_are():

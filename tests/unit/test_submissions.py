@@ -26,6 +26,7 @@ from shared.submissions import (
     new_id,
     reopen,
     rescue_of,
+    time_of,
     touch,
 )
 
@@ -181,6 +182,7 @@ def test_ids_are_valid_and_sort_by_time(at):
     assert is_id(earlier)
     assert earlier < later
     assert new_id(at) != new_id(at)
+    assert abs(time_of(earlier) - at) <= timedelta(milliseconds=1)
 
 
 @pytest.mark.parametrize(
