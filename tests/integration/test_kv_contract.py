@@ -1,4 +1,4 @@
-"""What every KV store must do: the same suite on the in-memory fake, on moto and on ministack."""
+"""What every KV store must do: the same suite on the in-memory fakes, on moto and on ministack."""
 
 import asyncio
 import time
@@ -13,13 +13,17 @@ from shared.errors import ConditionFailed
 from shared.kv import ABSENT, Add, Check, Delete, Key, Put, Query, query_all
 from shared.settings import load_settings
 from tests.support.memory import MemoryKV
+from tests.support.memory_dynamo import MemoryDynamo
 from tests.support.resources import create_resources
 
 
-@pytest.fixture(params=["memory", "moto", "ministack"])
+@pytest.fixture(params=["memory", "memory dynamo", "moto", "ministack"])
 async def kv(request):
     if request.param == "memory":
         yield MemoryKV(time.time)
+        return
+    if request.param == "memory dynamo":
+        yield DynamoKV(MemoryDynamo(), "t")
         return
     settings = load_settings(create_resources(request.getfixturevalue(f"{request.param}_url")))
     aws = Aws(settings)

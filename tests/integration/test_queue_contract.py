@@ -1,5 +1,6 @@
-"""What every queue must do: the same suite on the in-memory fake and on SQS."""
+"""What every queue must do: the same suite on the in-memory fakes and on SQS."""
 
+import json
 from datetime import timedelta
 from functools import partial
 
@@ -9,7 +10,9 @@ from shared.aws import Aws
 from shared.errors import Unavailable
 from shared.queue import SqsQueue, parse_body
 from shared.settings import load_settings
-from tests.support.memory import MemoryQueue
+from shared.timing import MAX_RECEIVES, VISIBILITY_TIMEOUT
+from tests.support.memory import Clock, MemoryQueue
+from tests.support.memory_sqs import MemorySqs
 from tests.support.resources import client, create_resources
 
 ID = "sub_01kk2v5q3n8d7a6f5e4d3c2b1a"
@@ -17,6 +20,31 @@ ID = "sub_01kk2v5q3n8d7a6f5e4d3c2b1a"
 
 class MemorySide:
     """What a test sees of the queue from outside."""
+
+    def __init__(self):
+        self.clock = Clock()
+        self.dead = MemorySqs(self.clock)
+        self.sqs = MemorySqs(self.clock, self.dead)
+        self.queue = SqsQueue(self.sqs, "q")
+
+    def receive_all(self):
+        return self.sqs.receive()
+
+    def receive(self):
+        return [parse_body(message["Body"]).id for message in self.receive_all()]
+
+    def receive_dead(self):
+        return [parse_body(message["Body"]).id for message in self.dead.receive()]
+
+    def delete(self, receipt):
+        self.sqs.delete(receipt)
+
+    def stop(self):
+        self.sqs.is_down = True
+
+
+class PlainSide(MemorySide):
+    """The queue of unit tests keeps what was sent, and no more."""
 
     def __init__(self):
         self.queue = MemoryQueue()
@@ -34,19 +62,41 @@ class SqsSide:
         self.aws = Aws(self.settings)
         self.queue = SqsQueue(partial(self.aws.call, "sqs"), self.settings.queue_url)
         self.client = client("sqs", url)
+        self.dead = self.client.create_queue(QueueName=f"dead-{self.settings.table_name}")["QueueUrl"]
+        arn = self.client.get_queue_attributes(QueueUrl=self.dead, AttributeNames=["QueueArn"])["Attributes"][
+            "QueueArn"
+        ]
+        redrive = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": MAX_RECEIVES})
+        visibility = str(int(VISIBILITY_TIMEOUT.total_seconds()))
+        self.client.set_queue_attributes(
+            QueueUrl=self.settings.queue_url,
+            Attributes={"RedrivePolicy": redrive, "VisibilityTimeout": visibility},
+        )
+
+    def receive_all(self):
+        return self._receive(self.settings.queue_url)
 
     def receive(self):
-        answer = self.client.receive_message(QueueUrl=self.settings.queue_url, MaxNumberOfMessages=10)
-        return [parse_body(message["Body"]).id for message in answer.get("Messages", [])]
+        return [parse_body(message["Body"]).id for message in self.receive_all()]
+
+    def receive_dead(self):
+        return [parse_body(message["Body"]).id for message in self._receive(self.dead)]
+
+    def delete(self, receipt):
+        self.client.delete_message(QueueUrl=self.settings.queue_url, ReceiptHandle=receipt)
 
     def stop(self):
         self.client.delete_queue(QueueUrl=self.settings.queue_url)
 
+    def _receive(self, url):
+        answer = self.client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"])
+        return answer.get("Messages", [])
 
-@pytest.fixture(params=["memory", "moto"])
+
+@pytest.fixture(params=["plain", "memory", "moto"])
 async def side(request):
-    if request.param == "memory":
-        yield MemorySide()
+    if request.param != "moto":
+        yield PlainSide() if request.param == "plain" else MemorySide()
         return
     url = request.getfixturevalue("moto_url")
     side = SqsSide(url, create_resources(url))
@@ -88,11 +138,54 @@ async def test_a_queue_that_is_gone_is_unavailable(side, call):
         await call(side.queue)
 
 
-async def test_a_received_message_comes_back_when_it_is_told_to(moto_url):
-    side = SqsSide(moto_url, create_resources(moto_url))
-    await side.queue.send(ID)
-    received = side.client.receive_message(QueueUrl=side.settings.queue_url, VisibilityTimeout=600)["Messages"]
-    assert side.receive() == []
-    await side.queue.come_back_in(received[0]["ReceiptHandle"], timedelta())
-    assert side.receive() == [ID]
+@pytest.fixture(params=["memory", "moto"])
+async def full_side(request):
+    """A queue with visibility, receive counts and a dead-letter queue behind it."""
+    if request.param == "memory":
+        yield MemorySide()
+        return
+    url = request.getfixturevalue("moto_url")
+    side = SqsSide(url, create_resources(url))
+    yield side
     await side.aws.close()
+
+
+async def test_a_received_message_comes_back_when_it_is_told_to(full_side):
+    await full_side.queue.send(ID)
+    [received] = full_side.receive_all()
+    assert full_side.receive() == []
+    await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+    assert full_side.receive() == [ID]
+
+
+async def test_a_message_is_gone_once_it_is_deleted_and_not_before(full_side):
+    await full_side.queue.send(ID)
+    [received] = full_side.receive_all()
+    await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+    [again] = full_side.receive_all()
+    assert again["MessageId"] == received["MessageId"]
+    full_side.delete(again["ReceiptHandle"])
+    full_side.delete(again["ReceiptHandle"])  # once more is no error
+    assert full_side.receive() == []
+
+
+async def test_a_message_counts_its_receives_and_after_five_it_is_a_dead_letter(full_side):
+    await full_side.queue.send(ID)
+    counts = []
+    for _ in range(MAX_RECEIVES):
+        [received] = full_side.receive_all()
+        counts.append(received["Attributes"]["ApproximateReceiveCount"])
+        await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+    assert counts == ["1", "2", "3", "4", "5"]
+    assert full_side.receive_dead() == []
+    assert full_side.receive() == []
+    assert full_side.receive_dead() == [ID]
+
+
+async def test_a_deleted_message_cannot_be_told_to_come_back(full_side):
+    await full_side.queue.send(ID)
+    [received] = full_side.receive_all()
+    full_side.delete(received["ReceiptHandle"])
+    with pytest.raises(Unavailable):
+        await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+    assert full_side.receive() == []
