@@ -49,7 +49,7 @@ async def store_dead_letter(message_id: str, body: str, reason: str, submission_
     except ConditionFailed:
         return  # delivered again: it is stored already
     logger.warning("dead letter", extra={"messageId": message_id, "submission": submission_id, "problem": reason})
-    count("DeadLetters")
+    count("DeadLettersStored")
 
 
 async def find_dead_letter(message_id: str) -> DeadLetter | None:

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import ConditionFailed, Unavailable
 from shared.kv import ABSENT, Add, Delete, Expect, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
+from shared.telemetry import Watched, count, logger
 from shared.timing import STORE_BUDGET, attempts_within, seconds_left
 
 KEYS_PER_BATCH = 100  # DynamoDB takes no more
@@ -155,6 +156,9 @@ class DynamoKV:
         unread = {key for _, chunk_failed in reads for key in chunk_failed}
         failed = [key for key in unique if key in unread or not is_usable(key)]
         missing = [key for key in readable if key not in found and key not in unread]
+        if unread:  # never in silence: a skip that nobody sees turns "stuck" into "lost"
+            logger.warning("records not read", extra={"records": len(unread)})
+            count(Watched.READS_FAILED, len(unread))
         return Read(found, missing, failed)
 
     async def _read_chunk(
@@ -185,6 +189,8 @@ class DynamoKV:
                 return await self._once(operation, params)
             except _NotNow as error:
                 last = error
+        if operation in _READS:
+            count(Watched.READS_FAILED)
         raise Unavailable("The store did not answer in time.") from last
 
     async def _once(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,6 +262,7 @@ _DOC = {
     "ExpressionAttributeNames": {"#d": "doc", "#x": "expiresAt"},
 }
 _EMPTY = {"S": ""}
+_READS = ("GetItem", "Query")
 _NOT_COUNTS = ("pk", "sk", "expiresAt")
 
 

@@ -23,7 +23,7 @@ from shared.db import get_bedrock, get_settings, now
 from shared.decision import Judged, judged_by_score
 from shared.errors import Deferred, PlatformError
 from shared.judge_budget import give_back, reserve
-from shared.telemetry import count, logger
+from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
 
 MAX_ASKS = 3  # a void answer is asked for again twice
@@ -92,7 +92,7 @@ async def judge_skill(files: Files, report_summary: str) -> Judgement | NotJudge
             return await _judge_once(question, files, ends_at)
         except VoidAnswer as void:
             logger.warning("void answer of the judge", extra={"problem": str(void), "attempt": attempt + 1})
-            count("JudgeVoid")
+            count(Watched.JUDGE_ERRORS)
         except _Stop as stop:
             return stop.result
     return NotJudged(Why.VOID, f"The judge gave no usable answer in {MAX_ASKS} tries.")
@@ -179,6 +179,7 @@ async def _ask(params: dict[str, Any], ends_at: float) -> dict[str, Any]:
     except ClientError as error:
         if error.response["Error"]["Code"] == "ValidationException":
             logger.error("the judge did not take the question", exc_info=error)
+            count(Watched.JUDGE_ERRORS)
             raise _Stop(NotJudged(Why.NOT_TAKEN, "The judge could not read this skill.")) from error
         raise _down() from error
     except (BotoCoreError, TimeoutError) as error:
@@ -186,6 +187,7 @@ async def _ask(params: dict[str, Any], ends_at: float) -> dict[str, Any]:
 
 
 def _down() -> Deferred:
+    count(Watched.JUDGE_ERRORS)
     until = now() + OUTAGE_PAUSE
     reason = f"We could not reach the judge (Amazon Bedrock). The next try is at {until:%H:%M} UTC."
     return Deferred(reason, "the judge (Amazon Bedrock)", until, "judge_down")

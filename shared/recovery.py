@@ -17,7 +17,7 @@ from shared.submission_store import (
     touch_submission,
 )
 from shared.submissions import ACTIVE_STATES, Rescue, State, Submission, move, rescue_of
-from shared.telemetry import count, logger
+from shared.telemetry import Watched, count, logger
 from shared.timing import MAX_ATTEMPTS, RECOVERY_DELAYS, SCAN_LIMIT
 
 RESCUES_IN_FLIGHT = 20
@@ -124,7 +124,7 @@ def _failed(submissions: list[Submission], outcomes: list[Rescue | BaseException
 
 def _tell(report: RecoveryReport) -> None:
     logger.info("stuck scan finished", extra={"report": msgspec.to_builtins(report)})
-    count("StuckScanFinished")
-    count("StuckFound", report.found)
-    count("StuckRecovered", report.sent_again + report.requeued + report.given_up)
-    count("StuckFailed", len(report.failed))
+    count(Watched.STUCK_SCAN_FINISHED)
+    count(Watched.STUCK_FOUND, report.found)
+    count(Watched.STUCK_RECOVERED, report.sent_again + report.requeued + report.given_up)
+    count(Watched.STUCK_FAILED, len(report.failed))

@@ -30,7 +30,6 @@ from shared.submissions import (
     rescue_of,
     touch,
 )
-from shared.telemetry import count, logger
 from shared.timing import FEED_TTL, SCAN_LIMIT
 
 REASON_IN_ROW = 160
@@ -113,9 +112,6 @@ async def get_submissions_fresh(ids: Iterable[str]) -> Fresh:
     """Read every id at once. A record that is missing or broken costs its own row, never the page."""
     read = await get_kv().get_many(map(submission_key, ids))
     submissions, malformed = parse_each(read.found, _RECORD)
-    if read.failed:
-        logger.warning("records not read", extra={"records": len(read.failed)})
-        count("ReadsFailed", len(read.failed))
     return Fresh(submissions, missing=_ids(read.missing), failed=_ids([*read.failed, *malformed]))
 
 

@@ -3,15 +3,41 @@
 `logger.append_keys` is never used: it is process-global and would leak from one batch into another.
 """
 
+from enum import StrEnum
+
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
+NAMESPACE = "VskillPlatform"
+SERVICE = "service"  # the one dimension: the stack, so that two in one account do not share their numbers
+
 logger = Logger(utc=True)
-_metrics = Metrics(namespace="VskillPlatform")
+_metrics = Metrics(namespace=NAMESPACE)
+
+
+class Watched(StrEnum):
+    """What alarms in template.yaml watch: progress, since a process that lives may still do nothing."""
+
+    STUCK_SCAN_FINISHED = "StuckScanFinished"
+    STUCK_FOUND = "StuckFound"
+    STUCK_RECOVERED = "StuckRecovered"
+    STUCK_FAILED = "StuckFailed"
+    OLDEST_ACTIVE_AGE = "OldestActiveAge"
+    ACTIVE = "Active"
+    ORPHANED_ACTIVE = "OrphanedActive"
+    DRAIN_RATE = "DrainRate"
+    PAUSED = "Paused"
+    DEAD_LETTERS = "DeadLetters"
+    READS_FAILED = "ReadsFailed"
+    JUDGE_ERRORS = "JudgeErrors"
 
 
 def count(name: str, value: float = 1) -> None:
     _metrics.add_metric(name, MetricUnit.Count, value)
+
+
+def measure_seconds(name: str, value: float) -> None:
+    _metrics.add_metric(name, MetricUnit.Seconds, value)
 
 
 def flush() -> None:

@@ -35,6 +35,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
+        "Table/index/due": QUERY,  # what nobody works on, for the queue's health
         "Content": {"s3:ListBucket"},  # health: HeadBucket
         "Content/content/*": {"s3:PutObject"},
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
@@ -95,6 +96,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table": READ | WRITE,
         "Content/content/*": {"s3:GetObject"},
         "Table/index/due": QUERY,
+        "Table/index/list": QUERY,  # dead letters and the oldest active, for the metrics of every tick
+        "Table/index/state": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
     },
     "Rescan": {
