@@ -32,14 +32,6 @@ IDS = [f"{route} {list(event.values())}"[:70] for _, route, event in REQUESTS]
 
 
 @pytest.fixture
-def no_store(function_env, closed_port, monkeypatch):
-    """Everything behind the functions is gone."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", closed_port)
-    runtime.request_env.cache_clear()
-    runtime._aws.cache_clear()
-
-
-@pytest.fixture
 def silent_store(function_env, monkeypatch):
     """Everything behind the functions takes requests and says nothing."""
     with socket.create_server(("127.0.0.1", 0), backlog=500) as server:

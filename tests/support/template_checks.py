@@ -13,6 +13,7 @@ from typing import Any
 
 from shared import timing
 from shared.settings import load_settings
+from shared.telemetry import NAMESPACE, SERVICE, Watched
 
 Template = Mapping[str, Any]
 Problems = list[str]
@@ -116,6 +117,9 @@ LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "TIME_SCALE"}
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 
 INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries beside its keys; None: nothing
+ALARM = "AWS::CloudWatch::Alarm"
+STACK_NAME = {"Ref": "AWS::StackName"}
+TELLS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
 RETAINED = ("Table", "Content", "Secret")
 
 
@@ -273,6 +277,53 @@ def safety_problems(template: Template) -> Problems:
     return problems + _log_problems(template)
 
 
+# --- alarms ---------------------------------------------------------------------------------------------------------
+
+
+def alarm_problems(template: Template) -> Problems:
+    """An alarm on a name that nobody emits is silent for ever: each must name what shared/telemetry.py does."""
+    alarms = [(name, r["Properties"]) for name, r in template["Resources"].items() if r["Type"] == ALARM]
+    watched = [(name, metric) for name, alarm in alarms for metric in _metrics_of(alarm)]
+    problems = [f"no alarm watches {metric}" for metric in set(Watched) - {m.get("MetricName") for _, m in watched}]
+    for name, metric in watched:
+        if metric.get("Namespace") != NAMESPACE or metric.get("MetricName") not in set(Watched):
+            problems.append(f"{name}: nothing emits {metric.get('Namespace')}/{metric.get('MetricName')}")
+        if metric.get("Dimensions") != [{"Name": SERVICE, "Value": STACK_NAME}]:
+            problems.append(f"{name}: {metric.get('MetricName')} is emitted with the stack as its {SERVICE}")
+        if metric.get("Period") != timing.SCAN_PERIOD.total_seconds():
+            problems.append(f"{name}: the period of {metric.get('MetricName')} is not that of the scan")
+    for name, alarm in alarms:
+        problems += [f"{name}: nobody is told" for end in ("AlarmActions", "OKActions") if alarm.get(end) != TELLS]
+        if not alarm.get("AlarmDescription"):
+            problems.append(f"{name}: it does not say what is wrong")
+    if template["Globals"]["Function"]["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME") != STACK_NAME:
+        problems.append("the metrics of two stacks would be added up")
+    return problems + _silence_problems(alarms)
+
+
+def _silence_problems(alarms: list[tuple[str, Any]]) -> Problems:
+    """A scan that does not run emits nothing, so here no data is the worst news."""
+    scans = [alarm for _, alarm in alarms if alarm.get("MetricName") == Watched.STUCK_SCAN_FINISHED]
+    wanted = ("Sum", 3, 3, "LessThanThreshold", 1, "breaching")
+    names = (
+        "Statistic",
+        "EvaluationPeriods",
+        "DatapointsToAlarm",
+        "ComparisonOperator",
+        "Threshold",
+        "TreatMissingData",
+    )
+    good = [alarm for alarm in scans if tuple(alarm.get(name) for name in names) == wanted]
+    return [] if good else ["no alarm goes off when no scan has finished for three periods"]
+
+
+def _metrics_of(alarm: Template) -> list[dict[str, Any]]:
+    if "MetricName" in alarm:
+        return [dict(alarm)]
+    stats = [metric["MetricStat"] for metric in alarm.get("Metrics", []) if "MetricStat" in metric]
+    return [{**stat["Metric"], "Period": stat["Period"]} for stat in stats]
+
+
 # --- the linter -----------------------------------------------------------------------------------------------------
 
 
@@ -319,6 +370,7 @@ CHECKS = (
     permission_problems,
     table_problems,
     safety_problems,
+    alarm_problems,
 )
 
 

@@ -1,0 +1,87 @@
+"""Every metric an alarm watches is really emitted, by the function that should, in the words the alarm uses."""
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from functions import stuck_scan
+from functions.submissions_api import handler as submissions
+from shared import telemetry
+from shared.dynamo_kv import DynamoKV
+from shared.errors import Unavailable
+from shared.judge import judge_skill
+from shared.kv import Key, Query
+from shared.telemetry import Watched
+from shared.timing import time_limit
+from tests.support.http import Context, call
+from tests.support.memory import memory_env, within
+from tests.support.metrics import metrics_in
+
+SCHEDULED = {"source": "aws.events", "detail-type": "Scheduled Event"}
+WHERE_IT_HAPPENS = {Watched.READS_FAILED, Watched.JUDGE_ERRORS}
+
+
+@pytest.fixture
+def emitted(capsys):
+    telemetry.flush()
+    capsys.readouterr()
+
+    def read() -> dict[str, float]:
+        telemetry.flush()
+        return metrics_in(capsys.readouterr().out)
+
+    return read
+
+
+def test_every_tick_of_the_scan_tells_how_the_queue_is_doing(function_env, emitted):
+    for _ in range(2):
+        stuck_scan.handler(SCHEDULED, Context(30))
+        told = emitted()
+        assert set(told) == set(Watched) - WHERE_IT_HAPPENS
+        assert told[Watched.STUCK_SCAN_FINISHED] == 1
+
+
+@pytest.mark.usefixtures("no_store")
+def test_a_scan_that_could_not_look_has_not_finished(emitted):
+    with pytest.raises(Unavailable):
+        stuck_scan.handler(SCHEDULED, Context(1))
+    assert Watched.STUCK_SCAN_FINISHED not in emitted()
+
+
+async def nobody(operation, params):
+    raise TimeoutError
+
+
+READS = {
+    "one": lambda kv: kv.get(Key("a")),
+    "a partition": lambda kv: kv.query(Query("a")),
+    "two at once": lambda kv: kv.get_many([Key("a"), Key("b")]),
+    "a counter": lambda kv: kv.get_counts([Key("a")]),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+async def test_a_read_that_failed_is_counted_whoever_asked(read, emitted):
+    with time_limit(timedelta(milliseconds=50)):
+        await asyncio.gather(READS[read](DynamoKV(nobody, "table")), return_exceptions=True)
+    assert emitted() == {Watched.READS_FAILED: 2 if read == "two at once" else 1}
+
+
+@pytest.mark.usefixtures("no_store")
+def test_a_page_over_a_store_that_does_not_answer_counts_its_reads(emitted):
+    assert call(submissions, "GET /api/v1/submissions", seconds=1).status == 503
+    assert emitted()[Watched.READS_FAILED] > 0
+
+
+@pytest.mark.parametrize("answer", [nobody, lambda *_: _void()], ids=["silent", "void"])
+async def test_a_judge_that_gives_no_usable_answer_is_counted(answer, emitted):
+    env = memory_env(bedrock=answer, judge="bedrock", judge_model_id="m")
+    asked = partial(judge_skill, {"SKILL.md": b"text"}, "nothing")
+    await asyncio.gather(within(env, asked), return_exceptions=True)
+    assert emitted()[Watched.JUDGE_ERRORS] == (1 if answer is nobody else 3)
+
+
+async def _void():
+    return {"stopReason": "end_turn"}
