@@ -41,6 +41,8 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     receipt = await find_receipt(submission)
     if receipt is None:
         raise Conflict("This was never scanned to the end, so there is nothing to approve. Requeue it instead.")
+    if receipt.report.front_matter.errors:
+        raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
     entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
     if entry:
         raise Conflict(f"The blocklist names it: {entry.reason}. Remove that entry first.", code="blocklisted")
@@ -51,6 +53,7 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
             content_hash=receipt.content_hash,
             rules=frozenset(deciding_rules(receipt.report)),
             allows_incomplete=bool(receipt.report.incomplete),
+            unseen=receipt.unseen,
             by=by.name,
             why=reason,
             at=now(),

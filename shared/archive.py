@@ -67,6 +67,7 @@ class Oddity(NamedTuple):
 class Folder(NamedTuple):
     files: dict[str, bytes]
     oddities: tuple[Oddity, ...]
+    unseen: str = ""  # a fingerprint of what is in the folder but not among its files; empty when all was seen
 
 
 class BrokenOff(PlatformError):

@@ -11,7 +11,7 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.documents import encode, parse_each, stamp
-from shared.errors import ConditionFailed, Conflict, NotFound
+from shared.errors import Blocked, ConditionFailed, Conflict, NotFound, Unavailable
 from shared.kv import ABSENT, LISTS, Delete, Expect, Key, Put, ids_of, shard_of
 from shared.scanner import near_duplicates
 
@@ -53,7 +53,13 @@ def worst_entry(docs: Iterable[str]) -> BlockEntry | None:
 
 async def find_block(skill_name: str, source: str, content_hash: str | None = None) -> BlockEntry | None:
     read = await get_kv().get_many(block_keys(skill_name, source, content_hash))
+    if read.failed:
+        raise Unavailable("The blocklist could not be read.")
     return worst_entry(read.found.values())
+
+
+def blocked_by(entry: BlockEntry) -> Blocked:
+    return Blocked(f"{entry.reason} (blocklist, {entry.severity})", parked_by="blocklist")
 
 
 async def add_block(entry: BlockEntry) -> BlockEntry:

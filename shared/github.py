@@ -114,11 +114,11 @@ class GitHub:
             raise self._http.down("the download broke off") from error
         if "SKILL.md" not in folder.files:
             raise _no_skill(path, folder.oddities)
-        return Folder(folder.files, folder.oddities + _differences(folder, tree, path))
+        whole = folder._replace(oddities=folder.oddities + _differences(folder, tree, path))
+        return whole._replace(unseen=_fingerprint(whole, tree, path, commit))
 
     async def discover(self, repo: GitHubRepo, commit: str) -> Discovered:
-        """Every folder with a SKILL.md. Gives way to workers when GitHub's quota is low."""
-        self.give_way()
+        """Every folder with a SKILL.md."""
         tree = await self._tree(repo, commit)
         found = [_found(repo, entry) for entry in tree.tree if _is_skill_md(entry)]
         skills = sorted(found, key=lambda skill: skill.path)
@@ -218,6 +218,7 @@ class _Tree(msgspec.Struct):
 
 _FILES = ("100644", "100755", "100664")
 _SUBMODULE = "160000"
+_FOLDER = "040000"
 
 
 def _in(repo: GitHubRepo, *parts: str) -> str:
@@ -266,6 +267,25 @@ def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Oddity, ...]:
         elif entry.mode in _FILES and name not in known and not is_capped:
             different.append(Oddity(Odd.LEFT_OUT, name, "A checkout has this file, the archive has not."))
     return tuple(different[:MAX_DISCOVERED])
+
+
+def _fingerprint(folder: Folder, tree: _Tree, path: str, commit: str) -> str:
+    """Two folders with the same files may differ in what no scan reads, like where a link leads: what was found or
+    approved of one says nothing about the other."""
+    hidden = sorted(f"{oddity.kind} {oddity.path}" for oddity in folder.oddities if oddity.hides_content)
+    if not hidden:
+        return ""
+    prefix = "" if path == "." else f"{path}/"
+    below = [entry for entry in tree.tree if entry.path.startswith(prefix) and entry.mode != _FOLDER]
+    unread = [entry for entry in below if not _is_in_files(entry, entry.path.removeprefix(prefix), folder.files)]
+    lines = [*hidden, *(f"{entry.mode} {entry.sha} {entry.path}" for entry in unread)]
+    if tree.truncated:
+        lines.append(commit)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def _is_in_files(entry: _Entry, name: str, files: dict[str, bytes]) -> bool:
+    return name in files and _is_blob(files[name], entry.sha)
 
 
 def _is_blob(data: bytes, sha: str) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from shared.content import Files, content_hash_of
 from shared.db import get_content, get_github, get_kv, get_queue, get_secrets, get_settings, now
 from shared.documents import encode
 from shared.errors import (
@@ -26,7 +27,10 @@ from shared.kv import ABSENT, Key, Put, query_all
 from shared.search_words import look_alike
 from shared.skill_source import (
     UPLOADS,
+    Asked,
+    Place,
     Repo,
+    asked_by,
     find_folder,
     github_name,
     identity_path,
@@ -34,9 +38,10 @@ from shared.skill_source import (
     parse_skill_path,
     parse_slug,
     read_bundle,
+    tree_of,
 )
 from shared.stats import get_stats
-from shared.submission_store import commit, create, get_submission, get_submissions_fresh
+from shared.submission_store import commit, create, find_by_identity, get_submission, get_submissions_fresh
 from shared.submissions import (
     ACTIVE_STATES,
     CATEGORIES,
@@ -49,6 +54,8 @@ from shared.submissions import (
 )
 from shared.telemetry import logger
 from shared.timing import IDEMPOTENCY_TTL, RESOLVE_BUDGET
+
+NEWER_RULES = "the rules have changed since it was refused"
 
 
 class Accepted(NamedTuple):
@@ -81,14 +88,13 @@ async def submit_bundle(
     bundle = read_bundle(files)
     if earlier := await _find_earlier(idempotency):
         return await _with_upload_token(earlier)
-    await _refuse_when_full()
-    content_hash = await get_content().put_files(bundle)
-    draft = _draft(UPLOADS, look_alike(slug), f"{UPLOADS}/{slug}", content_hash=content_hash, sent_by=sent_by)
-    token = await _upload_token(draft.id)
-    draft = msgspec.structs.replace(draft, upload_token_hash=token_hash(token))
-    accepted = await _accept(draft, idempotency)
-    if accepted.flag is not None:
-        accepted = await _resubmit_bundle(accepted.submission, content_hash, upload_token)
+    # First the name, then the bytes: a stranger cannot fill the bucket under a name that is taken.
+    existing, _ = await asyncio.gather(find_by_identity(UPLOADS, look_alike(slug)), _refuse_when_full())
+    if existing is None:
+        accepted = await _accept_bundle(slug, bundle, sent_by, idempotency)
+        existing = None if accepted.flag is None else accepted.submission
+    if existing is not None:
+        accepted = await _resubmit_bundle(existing, bundle, upload_token)
     return await _with_upload_token(await _remembered(accepted, idempotency))
 
 
@@ -96,12 +102,12 @@ async def submit_repo(
     repo_url: str, skill_name: str | None, skill_path: str | None, sent_by: str | None, idempotency: Idempotency | None
 ) -> Accepted:
     repo = parse_repo_url(repo_url, get_settings().github_host)
-    place = _place_as_sent(repo, skill_name, skill_path)
+    sent = _identity_as_sent(repo, skill_name, skill_path)
     if earlier := await _find_earlier(idempotency):
         return earlier
     await _refuse_when_full()
-    place = await _place_on_github(repo, place)
-    draft = _draft(repo.source, place.path, place.skill_name, repo_url=repo.url, sent_by=sent_by, ref=place.ref)
+    skill = await _identity_on_github(repo, sent)
+    draft = _draft(repo.source, skill.path, skill.skill_name, repo_url=repo.url, sent_by=sent_by, ref=skill.ref)
     accepted = await _accept(draft, idempotency)
     if accepted.flag is not None:
         accepted = await _resubmit_repo(accepted.submission, repo)
@@ -114,6 +120,7 @@ async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
     try:
         found = await get_github().get_repo(repo.owner, repo.name)
         pinned = await get_github().resolve_ref(found, repo.tree)
+        get_github().give_way()
         listed = await get_github().discover(found, pinned.commit)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
@@ -135,52 +142,47 @@ async def send_or_leave_to_scan(submission: Submission) -> None:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
 
 
-class _Place(NamedTuple):
-    """Where in a repository a skill is. What only GitHub can resolve to a path starts with a slash, as no path does."""
+class _Identity(NamedTuple):
+    """What a skill of a repository is known by, as far as it can be told."""
 
     path: str
     skill_name: str
     ref: str | None = None
 
-    @property
-    def is_settled(self) -> bool:
-        return not self.path.startswith("/")
 
-
-def _place_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None) -> _Place:
+def _identity_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None) -> _Identity:
     """The slug is the folder of SKILL.md, the repository's name at its root."""
     path = parse_skill_path(skill_path) if skill_path else None
-    if repo.tree:
-        tree = repo.tree if path in (None, ".") else f"{repo.tree}/{path}"
-        folder = tree.rpartition("/")[2] if "/" in tree else repo.name
-        return _Place(f"/tree/{tree}", _name(repo, folder))
-    if path:
-        return _Place(path, _name(repo, repo.name if path == "." else path.rpartition("/")[2]))
-    if skill_name:
-        return _Place(f"/name/{parse_slug(skill_name)}", _name(repo, skill_name))
-    return _Place("/name/", _name(repo, repo.name))
+    if repo.tree is None and path:
+        return _Identity(path, _name(repo, repo.name if path == "." else path.rpartition("/")[2]))
+    if skill_name and not path:
+        return _Identity(Asked(repo.tree, parse_slug(skill_name)).path, _name(repo, skill_name))
+    if repo.tree is None:
+        return _Identity(Asked().path, _name(repo, repo.name))
+    tree = repo.tree if path in (None, ".") else f"{repo.tree}/{path}"
+    return _Identity(Asked(tree).path, _name(repo, tree.rpartition("/")[2] if "/" in tree else repo.name))
 
 
 def _name(repo: Repo, folder: str) -> str:
     return f"{repo.owner}/{repo.name}/{parse_slug(folder.lower())}"
 
 
-async def _place_on_github(repo: Repo, place: _Place) -> _Place:
+async def _identity_on_github(repo: Repo, sent: _Identity) -> _Identity:
     """Asked for five seconds; when GitHub is silent, the skill is accepted as it was named and its worker asks."""
-    if place.is_settled:
-        return place
+    asked = asked_by(sent.path)
+    if asked is None:
+        return sent
     try:
         async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()):
             found = await get_github().get_repo(repo.owner, repo.name)
-            tree = place.path.removeprefix("/tree/") if place.path.startswith("/tree/") else None
-            pinned = await get_github().resolve_ref(found, tree)
-            wanted = place.path.removeprefix("/name/") if tree is None else None
-            path = pinned.path or await find_folder(found, pinned, wanted or None)
+            pinned = await get_github().resolve_ref(found, asked.tree)
+            get_github().give_way()
+            path = await find_folder(Place(found, pinned), asked.name)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
     except (Deferred, TimeoutError):
-        return place
-    return _Place(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
+        return sent
+    return _Identity(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
 
 
 async def _resubmit_repo(existing: Submission, repo: Repo) -> Accepted:
@@ -188,30 +190,29 @@ async def _resubmit_repo(existing: Submission, repo: Repo) -> Accepted:
     if existing.state in ACTIVE_STATES or not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
     commit_now = await _head(repo, existing)
-    reason = "a new commit was submitted"
-    if commit_now is None or commit_now == existing.commit:
-        if existing.state not in CATEGORIES["rejected"] or not _has_newer_rules(existing):
-            return Accepted(existing, _flag_of(existing))
-        reason = "the rules have changed since it was refused"
+    is_new = commit_now not in (None, existing.commit)
+    if not is_new and not _has_newer_rules(existing):
+        return Accepted(existing, _flag_of(existing))
     try:
-        reopened = await commit(lambda at: reopen(existing, "system", at, reason))
+        return await _reopened(existing, "a new commit was submitted" if is_new else NEWER_RULES)
     except LostLease:  # it moved meanwhile: what it is now decides
         return await _resubmit_repo(await get_submission(existing.id), repo)
-    await send_or_leave_to_scan(reopened)
-    return Accepted(reopened, "requeued")
 
 
 async def _head(repo: Repo, existing: Submission) -> str | None:
     try:
         async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()):
             found = await get_github().get_repo(repo.owner, repo.name)
-            return (await get_github().resolve_ref(found, existing.ref)).commit
+            return (await get_github().resolve_ref(found, tree_of(existing))).commit
     except (Refused, Deferred, TimeoutError) as silent:
         logger.info("head not known", extra={"submission": existing.id, "problem": str(silent)})
         return None
 
 
 def _has_newer_rules(existing: Submission) -> bool:
+    """Whether what was refused was refused under other rules than those of today."""
+    if existing.state not in (State.REJECTED, State.TIER1_FAILED):
+        return False
     from shared.scanner import RULE_SET_VERSION  # here: it loads the matcher, which nothing else in an API needs
 
     return existing.rule_set is not None and existing.rule_set != RULE_SET_VERSION
@@ -309,10 +310,19 @@ def _flag_of(existing: Submission) -> str:
     return "alreadyVerified" if existing.state in CATEGORIES["published"] else "duplicate"
 
 
-async def _resubmit_bundle(existing: Submission, content_hash: str, upload_token: str | None) -> Accepted:
-    if existing.content_hash == content_hash:
+async def _accept_bundle(slug: str, bundle: Files, sent_by: str | None, idempotency: Idempotency | None) -> Accepted:
+    content_hash = await get_content().put_files(bundle)
+    draft = _draft(UPLOADS, look_alike(slug), f"{UPLOADS}/{slug}", content_hash=content_hash, sent_by=sent_by)
+    token = await _upload_token(draft.id)
+    return await _accept(msgspec.structs.replace(draft, upload_token_hash=token_hash(token)), idempotency)
+
+
+async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: str | None) -> Accepted:
+    content_hash = content_hash_of(bundle)
+    is_new = content_hash != existing.content_hash
+    if not is_new and not _has_newer_rules(existing):
         return Accepted(existing, _flag_of(existing))
-    if upload_token is None or not _owns(existing, upload_token):
+    if is_new and (upload_token is None or not _owns(existing, upload_token)):
         raise Conflict(
             f"The name {existing.skill_name!r}, or one that looks like it, is taken by another upload."
             " Choose another name, or send the `uploadToken` that its first submission was answered with.",
@@ -320,12 +330,16 @@ async def _resubmit_bundle(existing: Submission, content_hash: str, upload_token
         )
     if not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
+    await get_content().put_files(bundle)
+    reason = "new content was submitted" if is_new else NEWER_RULES
     try:
-        reopened = await commit(
-            lambda at: reopen(existing, "system", at, "new content was submitted", content_hash=content_hash)
-        )
+        return await _reopened(existing, reason, content_hash=content_hash)
     except LostLease:  # it moved meanwhile: what it is now decides
-        return await _resubmit_bundle(await get_submission(existing.id), content_hash, upload_token)
+        return await _resubmit_bundle(await get_submission(existing.id), bundle, upload_token)
+
+
+async def _reopened(existing: Submission, reason: str, **set_: str) -> Accepted:
+    reopened = await commit(lambda at: reopen(existing, "system", at, reason, **set_))
     await send_or_leave_to_scan(reopened)
     return Accepted(reopened, "requeued")
 

@@ -8,13 +8,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from shared.blocklist import blocked_by, find_block
 from shared.db import get_kv, get_queue, now
 from shared.errors import Blocked, Deferred, Duplicate, LostLease, NeedsPerson, Refused, Unavailable
 from shared.pause import PAUSE_KEY, Pause, pause_of
 from shared.recovery import give_up
+from shared.skill_source import UPLOADS
 from shared.submission_store import (
     claim_submission,
     get_submission,
+    move_submission,
     submission_key,
     touch_submission,
 )
@@ -46,6 +49,8 @@ async def process_submission(submission_id: str, worker: str, time_left: timedel
         await give_up(submission)
         return DONE
     try:
+        if await _block_known_bad(submission):
+            return DONE
         held = Held(await claim_submission(submission, worker, time_left + LEASE_MARGIN))
     except LostLease:
         return DONE  # another worker was faster
@@ -77,6 +82,17 @@ async def _wait(submission: Submission, until: datetime, at: datetime) -> Settle
             return DONE  # it moved meanwhile: whoever moved it sees to it
     await get_queue().send(submission.id, next_look - at)
     return DONE
+
+
+async def _block_known_bad(submission: Submission) -> bool:
+    """Before anybody is asked for its content. An upload is its content; a repository may have other content now."""
+    content_hash = submission.content_hash if submission.source == UPLOADS else None
+    entry = await find_block(submission.skill_name, submission.source, content_hash)
+    if entry is None:
+        return False
+    block = blocked_by(entry)
+    await move_submission(submission, State.BLOCKED, "worker", str(block), parked_by=block.parked_by)
+    return True
 
 
 async def _work(held: Held, time_left: timedelta) -> Settled:

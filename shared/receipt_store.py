@@ -22,6 +22,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     started_at: datetime
     ended_at: datetime
     report: ScanReport
+    commit: str | None = None  # where the content was first seen
+    unseen: str = ""  # a fingerprint of what no scan could read; another one is another receipt
     judgement: Judgement | None = None
     truncated: bool = False  # more findings than a record holds
 
@@ -35,13 +37,16 @@ class Clearance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     by: str
     why: str
     at: datetime
+    unseen: str = ""
 
-    def covers(self, report: ScanReport) -> bool:
-        return deciding_rules(report) <= self.rules and (self.allows_incomplete or not report.incomplete)
+    def covers(self, receipt: Receipt) -> bool:
+        is_same = (self.content_hash, self.unseen) == (receipt.content_hash, receipt.unseen)
+        sees_enough = self.allows_incomplete or not receipt.report.incomplete
+        return is_same and sees_enough and deciding_rules(receipt.report) <= self.rules
 
 
-def receipt_key(content_hash: str, rule_set: str) -> Key:
-    return Key(f"receipt:{content_hash}:{rule_set}")
+def receipt_key(content_hash: str, rule_set: str, unseen: str = "") -> Key:
+    return Key(f"receipt:{content_hash}:{rule_set}" + (f":{unseen}" if unseen else ""))
 
 
 def clearance_key(content_hash: str) -> Key:
@@ -58,7 +63,7 @@ def receipt_put(receipt: Receipt) -> Put:
     kept = msgspec.structs.replace(receipt.report, findings=findings[:MAX_FINDINGS])
     stored = msgspec.structs.replace(receipt, report=kept, truncated=len(findings) > MAX_FINDINGS)
     packed = base64.b85encode(gzip.compress(msgspec.json.encode(stored), mtime=0)).decode()
-    return Put(receipt_key(receipt.content_hash, receipt.rule_set), encode({"packed": packed}))
+    return Put(receipt_key(receipt.content_hash, receipt.rule_set, receipt.unseen), encode({"packed": packed}))
 
 
 def read_receipt(doc: str) -> Receipt:
@@ -70,7 +75,7 @@ async def find_receipt(submission: Submission) -> Receipt | None:
     """Of the scan that decided this submission."""
     if submission.content_hash is None or submission.rule_set is None:
         return None
-    doc = await get_kv().get(receipt_key(submission.content_hash, submission.rule_set))
+    doc = await get_kv().get(receipt_key(submission.content_hash, submission.rule_set, submission.unseen))
     return None if doc is None else read_receipt(doc)
 
 

@@ -1,5 +1,6 @@
 """Where skills come from: names, addresses and files as people send them, checked and brought into one form."""
 
+import asyncio
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -10,13 +11,14 @@ from shared.archive import Oddity
 from shared.content import Files
 from shared.db import get_content, get_github
 from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
-from shared.github import GitHubRepo, Pinned
+from shared.github import FoundSkill, GitHubRepo, Pinned
 from shared.submissions import Submission
 
 UPLOADS = "uploads/anonymous"
 MAX_BUNDLE = 4 * 1024 * 1024
 MAX_FILES = 500
 MAX_PATH = 500  # bytes; a sort key takes 1,024
+MAX_LOOKED_INTO = 20
 # Words that follow a skill's name in the API, so they cannot be one.
 RESERVED_SLUGS = frozenset(
     {"versions", "badge", "security", "installs", "search", "repo-health", "reports", "check-updates", "alias"}
@@ -154,28 +156,73 @@ class Fetched(NamedTuple):
     path: str
     skill_name: str
     oddities: tuple[Oddity, ...] = ()
-    repo: GitHubRepo | None = None
-    pinned: Pinned | None = None
+    unseen: str = ""
+    place: "Place | None" = None  # None: an upload
 
 
-async def fetch_skill(submission: Submission) -> Fetched:
-    if submission.source == UPLOADS:
-        assert submission.content_hash  # an upload is stored before it is recorded
-        files = await get_content().get_files(submission.content_hash)
-        return Fetched(files, submission.skill_path, submission.skill_name)
+class Place(NamedTuple):
+    """The repository as GitHub names it today, and the commit that is looked at."""
+
+    repo: GitHubRepo
+    pinned: Pinned
+
+
+class Asked(NamedTuple):
+    """What a path asks for that only GitHub can resolve to a folder. It starts with a slash, as no path does."""
+
+    tree: str | None = None  # what follows /tree/ in the address
+    name: str | None = None
+
+    @property
+    def path(self) -> str:
+        if self.name is None and self.tree is not None:
+            return f"/tree/{self.tree}"
+        return f"/name/{self.name or ''}" + (f"/{self.tree}" if self.tree is not None else "")
+
+
+def asked_by(path: str) -> Asked | None:
+    if path.startswith("/tree/"):
+        return Asked(tree=path.removeprefix("/tree/"))
+    if not path.startswith("/name/"):
+        return None
+    name, _, tree = path.removeprefix("/name/").partition("/")
+    return Asked(tree or None, name or None)
+
+
+async def fetch_upload(submission: Submission) -> Fetched:
+    assert submission.content_hash  # an upload is stored before it is recorded
+    files = await get_content().get_files(submission.content_hash)
+    return Fetched(files, submission.skill_path, submission.skill_name)
+
+
+async def find_place(submission: Submission) -> Place:
     repo = await get_github().get_repo(*_owner_and_name(submission))
     if submission.repo_id not in (None, repo.id):
         raise NeedsPerson(
             "The repository changed hands: its name now belongs to another one. A person has to look at it.",
             parked_by="hands",
         )
-    tree = submission.ref or submission.skill_path.removeprefix("/tree/")
-    is_tree = submission.ref is not None or submission.skill_path.startswith("/tree/")
-    pinned = await get_github().resolve_ref(repo, tree if is_tree else None)
-    path = await _folder(submission, repo, pinned)
+    return Place(repo, await get_github().resolve_ref(repo, tree_of(submission)))
+
+
+def source_today(submission: Submission, repo: GitHubRepo) -> str:
+    """Where the repository is by its name of today: an address may be a former one."""
+    host = submission.source.rsplit("/", 2)[0]
+    return f"{host}/{repo.owner}/{repo.name}".lower()
+
+
+def tree_of(submission: Submission) -> str | None:
+    """The reference to look at, perhaps with a path behind it; None is the head of the default branch."""
+    asked = asked_by(submission.skill_path)
+    return submission.ref or (asked.tree if asked else None)
+
+
+async def fetch_skill(submission: Submission, place: Place) -> Fetched:
+    repo, pinned = place
+    path = await _folder(submission, place)
     folder = await get_github().fetch_skill(repo, pinned.commit, path)
     name = github_name(repo, path, pinned.ref)
-    return Fetched(folder.files, identity_path(path, pinned.ref), name, folder.oddities, repo, pinned)
+    return Fetched(folder.files, identity_path(path, pinned.ref), name, folder.oddities, folder.unseen, place)
 
 
 def identity_path(path: str, ref: str | None) -> str:
@@ -188,13 +235,19 @@ def github_name(repo: GitHubRepo, path: str, ref: str | None) -> str:
     return f"{repo.owner}/{repo.name}/{slug}" + (f"@{ref.replace('/', '~')}" if ref else "")
 
 
-async def find_folder(repo: GitHubRepo, pinned: Pinned, skill_name: str | None) -> str:
-    """The folder of the skill of that name; without a name, of the only one there is."""
+async def find_folder(place: Place, skill_name: str | None) -> str:
+    """The folder of the skill of that name; without a name, the one the address names or the only one there is."""
+    repo, pinned = place
+    if pinned.path and skill_name is None:
+        return pinned.path
     found = await get_github().discover(repo, pinned.commit)
-    wanted = [skill for skill in found.skills if skill_name in (None, skill.name, skill.name.lower())]
+    skills = [skill for skill in found.skills if not pinned.path or f"{skill.path}/".startswith(f"{pinned.path}/")]
+    wanted = [skill for skill in skills if skill_name in (None, skill.name, skill.name.lower())]
+    if not wanted and skill_name:
+        wanted = await _called(skill_name, repo, skills)
     if len(wanted) == 1:
         return wanted[0].path
-    names = [skill.path if skill.path != "." else skill.name for skill in found.skills]
+    names = [skill.path if skill.path != "." else skill.name for skill in skills]
     if not names:
         raise Refused("There is no SKILL.md in this repository. A skill is a folder with a SKILL.md at its top.")
     listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
@@ -211,16 +264,27 @@ async def find_folder(repo: GitHubRepo, pinned: Pinned, skill_name: str | None) 
     )
 
 
-async def _folder(submission: Submission, repo: GitHubRepo, pinned: Pinned) -> str:
-    path = submission.skill_path
+async def _called(name: str, repo: GitHubRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
+    """Those that call themselves so in their front matter. Each look is a question to GitHub, so only so many."""
+    looked_into = skills[:MAX_LOOKED_INTO]
+    texts = await asyncio.gather(*(get_github().read_skill_md(repo, skill) for skill in looked_into))
+    return [skill for skill, text in zip(looked_into, texts, strict=True) if _own_name(text) == name.lower()]
+
+
+def _own_name(skill_md: bytes) -> str:
+    from shared.scanner.front_matter import read_front_matter  # here: only this lookup needs YAML in an API
+
+    return read_front_matter(skill_md.decode("utf-8-sig", "replace")).name.lower()
+
+
+async def _folder(submission: Submission, place: Place) -> str:
+    asked = asked_by(submission.skill_path)
+    if asked is None:
+        return submission.skill_path.removesuffix(f"@{submission.ref}") if submission.ref else submission.skill_path
     try:
-        if path.startswith("/name/"):
-            return await find_folder(repo, pinned, path.removeprefix("/name/"))
-        if path.startswith("/tree/"):
-            return pinned.path or await find_folder(repo, pinned, None)
+        return await find_folder(place, asked.name)
     except Unprocessable as several:  # at this point nobody waits for an answer: it is a verdict
         raise Refused(str(several), several.code) from several
-    return path.removesuffix(f"@{submission.ref}") if submission.ref else path
 
 
 def _owner_and_name(submission: Submission) -> tuple[str, str]:

@@ -89,6 +89,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     not_before: datetime | None = None
     resent_at: datetime | None = None
     content_hash: str | None = None
+    unseen: str = ""  # a fingerprint of what no scan could read beside the content
     commit: str | None = None
     ref: str | None = None  # None: the head of the default branch, or an upload
     repo_id: int | None = None

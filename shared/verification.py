@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shared.archive import Odd
-from shared.blocklist import BlockEntry, block_keys, find_alike, worst_entry
+from shared.blocklist import BlockEntry, block_keys, blocked_by, find_alike, worst_entry
 from shared.content import content_hash_of
 from shared.db import get_content, get_kv, get_settings, now
 from shared.decision import Judged, Outcome, asks_judge, decide, is_vendor
 from shared.documents import encode
-from shared.errors import Blocked, ConditionFailed, Duplicate, Refused, Unavailable
+from shared.errors import ConditionFailed, Duplicate, Refused, Unavailable
 from shared.judge import Judgement, NotJudged, judge_skill
 from shared.kv import ABSENT, Put
 from shared.receipt_store import (
@@ -25,10 +25,10 @@ from shared.receipt_store import (
     receipt_put,
 )
 from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
-from shared.skill_source import UPLOADS, Fetched, fetch_skill
+from shared.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, find_place, source_today
 from shared.skill_store import publish_stored, skill_key
 from shared.skills import Skill
-from shared.submission_store import commit, find_by_identity, unique_key
+from shared.submission_store import commit, find_by_identity, find_submission, unique_key
 from shared.submissions import State, Submission, move, touch
 
 
@@ -44,19 +44,23 @@ class Held:
             lambda at: move(before, to, "worker", at, reason, **set_), lambda _: [also] if also else []
         )
 
+    def learn(self, **facts: Any) -> None:
+        """Written down with the next move, whichever it is."""
+        self.submission = msgspec.structs.replace(self.submission, **facts)
+
 
 async def verify(held: Held) -> None:
     """Fetch, scan, weigh, decide, publish. Each step writes what it found before the next one starts."""
-    fetched = await fetch_skill(held.submission)
+    fetched = await _fetch(held)
     await _take_identity(held, fetched)
     content_hash = await _store(held.submission, fetched)
-    known = await _read_known(held.submission, content_hash)
+    known = await _read_known(held.submission, content_hash, fetched.unseen)
     if known.block:
-        raise Blocked(f"{known.block.reason} (blocklist, {known.block.severity})", parked_by="blocklist")
-    _refuse_taken_name(held.submission, known.skill)
+        raise blocked_by(known.block)
+    await _refuse_taken_name(held.submission, known.skill)
     scanned = known.receipt or await _scan(fetched, content_hash)
     outcome, receipt = await _weigh(held, fetched, scanned, known.clearance)
-    facts = _facts(fetched, content_hash, receipt, outcome)
+    facts = _facts(content_hash, receipt, outcome)
     await held.move(outcome.state, outcome.reason, also=receipt_put(receipt), parked_by=outcome.parked_by, **facts)
     if outcome.state is State.AUTO_APPROVED:
         held.submission = await publish_stored(held.submission, receipt, known.skill)
@@ -71,9 +75,18 @@ class _Known(NamedTuple):
     skill: Skill | None
 
 
-async def _read_known(submission: Submission, content_hash: str) -> _Known:
+async def _fetch(held: Held) -> Fetched:
+    if held.submission.source == UPLOADS:
+        return await fetch_upload(held.submission)
+    place = await find_place(held.submission)
+    # Known before anything can be refused: the same commit again is the same verdict again.
+    held.learn(repo_id=place.repo.id, commit=place.pinned.commit)
+    return await fetch_skill(held.submission, place)
+
+
+async def _read_known(submission: Submission, content_hash: str, unseen: str) -> _Known:
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
-    receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION), clearance_key(content_hash)
+    receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unseen), clearance_key(content_hash)
     skill = skill_key(submission.skill_name)
     read = await get_kv().get_many([*blocks, receipt, clearance, skill])
     if read.failed:
@@ -90,20 +103,29 @@ async def _read_known(submission: Submission, content_hash: str) -> _Known:
 async def _take_identity(held: Held, fetched: Fetched) -> None:
     """What was submitted by name or branch gets the identity it really has, unless another submission has it."""
     submission = held.submission
-    facts: dict[str, Any] = {}
-    if fetched.repo and fetched.pinned:
-        facts = {"repo_id": fetched.repo.id, "commit": fetched.pinned.commit, "ref": fetched.pinned.ref}
-    if fetched.path == submission.skill_path and submission.repo_id == facts.get("repo_id"):
+    if fetched.place is None:
         return
-    facts |= {"skill_path": fetched.path, "skill_name": fetched.skill_name}
-    unique = []
-    if fetched.path != submission.skill_path:
-        unique = [Put(unique_key(submission.source, fetched.path), encode({"id": submission.id}), expect=ABSENT)]
+    facts: dict[str, Any] = {}
+    if submission.skill_path != fetched.path or submission.content_hash is None:  # later a rename changes no name
+        facts = {"skill_path": fetched.path, "skill_name": fetched.skill_name, "ref": fetched.place.pinned.ref}
+    sources = {submission.source, source_today(submission, fetched.place.repo)}
+    places = sorted({(source, fetched.path) for source in sources} - {(submission.source, submission.skill_path)})
+    ids = [Put(unique_key(*place), encode({"id": submission.id}), expect=ABSENT) for place in places]
+    if not ids:
+        held.learn(**facts)
+        return
     try:
-        held.submission = await commit(lambda _: touch(submission, **facts), lambda _: unique)
+        held.submission = await commit(lambda _: touch(submission, **facts), lambda _: ids)
     except ConditionFailed:
-        other = await find_by_identity(submission.source, fetched.path)
-        raise Duplicate(f"The same skill is submission {other.id if other else 'unknown'}.") from None
+        await _refuse_duplicate(submission, places)
+        held.learn(**facts)
+
+
+async def _refuse_duplicate(submission: Submission, places: Sequence[tuple[str, str]]) -> None:
+    holders = await asyncio.gather(*(find_by_identity(*place) for place in places))
+    others = [holder.id for holder in holders if holder and holder.id != submission.id]
+    if others:
+        raise Duplicate(f"The same skill is submission {others[0]}.")
 
 
 async def _store(submission: Submission, fetched: Fetched) -> str:
@@ -112,22 +134,32 @@ async def _store(submission: Submission, fetched: Fetched) -> str:
     return await get_content().put_files(fetched.files)
 
 
-def _refuse_taken_name(submission: Submission, skill: Skill | None) -> None:
-    if skill and skill.submission_id != submission.id:
-        raise Refused(f"The name {skill.name} is taken by another skill of this repository. Rename the folder.")
+async def _refuse_taken_name(submission: Submission, skill: Skill | None) -> None:
+    if skill is None or skill.submission_id == submission.id:
+        return
+    first = await find_submission(skill.submission_id)
+    where = f" in {first.skill_path!r}" if first else ""
+    raise Refused(
+        f"The name {skill.name} is taken by the skill{where} (submission {skill.submission_id})."
+        " Rename the folder of this one."
+    )
 
 
 async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
     started_at = now()
     report = await asyncio.to_thread(scan_fetched, fetched)
-    if report.front_matter.errors:
-        raise Refused(_unusable(report.front_matter.errors))
     alike = await find_alike(report.signature)
     if alike:
         excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
         report = report.adding([finding_for("KNOWN-NEAR-DUPLICATE", "SKILL.md", excerpt)])
     return Receipt(
-        content_hash=content_hash, rule_set=RULE_SET_VERSION, started_at=started_at, ended_at=now(), report=report
+        content_hash=content_hash,
+        rule_set=RULE_SET_VERSION,
+        started_at=started_at,
+        ended_at=now(),
+        report=report,
+        commit=fetched.place.pinned.commit if fetched.place else None,
+        unseen=fetched.unseen,
     )
 
 
@@ -145,8 +177,10 @@ async def _weigh(
     held: Held, fetched: Fetched, receipt: Receipt, clearance: Clearance | None
 ) -> tuple[Outcome, Receipt]:
     report = receipt.report
+    if report.front_matter.errors:  # nothing that a person or a judge could wave through: it has no name
+        return Outcome(State.REJECTED, reason=_unusable(report.front_matter.errors)), receipt
     vendor = _is_vendor(fetched)
-    cleared = clearance is not None and clearance.covers(report)
+    cleared = clearance is not None and clearance.covers(receipt)
     judged: Judged | None = None
     because = summary_of(report)
     if asks_judge(report.verdict, vendor, cleared):
@@ -161,9 +195,10 @@ async def _weigh(
 
 
 def _is_vendor(fetched: Fetched) -> bool:
-    if fetched.repo is None or fetched.pinned is None:
+    if fetched.place is None:
         return False
-    return is_vendor(fetched.repo.owner, fetched.repo.owner_id, fetched.pinned.ref, get_settings().vendors)
+    repo, pinned = fetched.place
+    return is_vendor(repo.owner, repo.owner_id, pinned.ref, get_settings().vendors)
 
 
 async def _ask_judge(held: Held, fetched: Fetched, because: str) -> Judgement | NotJudged:
@@ -172,10 +207,11 @@ async def _ask_judge(held: Held, fetched: Fetched, because: str) -> Judgement | 
     return await judge_skill(fetched.files, because)
 
 
-def _facts(fetched: Fetched, content_hash: str, receipt: Receipt, outcome: Outcome) -> dict[str, Any]:
+def _facts(content_hash: str, receipt: Receipt, outcome: Outcome) -> dict[str, Any]:
     judgement = receipt.judgement
     return {
         "content_hash": content_hash,
+        "unseen": receipt.unseen,
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
         "score": receipt.report.score,

@@ -197,7 +197,7 @@ async def test_S05_what_is_no_branch_or_tag_is_refused(stub, github, tree):
 async def test_the_files_of_one_folder_come_with_one_download(stub, github):
     stub.repo("acme/skills", FILES)
     folder = await fetch(github)
-    assert folder == ({"SKILL.md": SKILL_MD.encode(), "scripts/run.py": b"print(1)\n"}, ())
+    assert folder == ({"SKILL.md": SKILL_MD.encode(), "scripts/run.py": b"print(1)\n"}, (), "")
     assert (stub.count("tarball"), stub.count("codeload")) == (1, 1)
 
 
@@ -256,19 +256,20 @@ async def test_discover_lists_every_skill_of_a_repository(stub, github):
         await github.read_skill_md(repo, FoundSkill("x", "x", "0" * 40))
 
 
-async def test_discover_gives_way_to_workers_when_the_quota_is_low(stub, github):
+async def test_readers_give_way_to_workers_when_the_quota_is_low(stub, github):
     stub.repo("acme/skills", FILES)
     stub.remaining = 499
     repo = await github.get_repo("acme", "skills")
     pinned = await github.resolve_ref(repo)
     asked = len(stub.asked)
     with pytest.raises(Deferred, match="quota used up"):
-        await github.discover(repo, pinned.commit)
+        github.give_way()
     assert len(stub.asked) == asked
-    assert (await github.fetch_skill(repo, pinned.commit, "skills/pdf")).files  # a worker still may
+    assert (await github.discover(repo, pinned.commit)).skills  # a worker still may
+    assert (await github.fetch_skill(repo, pinned.commit, "skills/pdf")).files
     stub.remaining = 4000
     await github.get_repo("acme", "skills")
-    assert (await github.discover(repo, pinned.commit)).skills
+    github.give_way()
 
 
 async def test_many_at_once_share_one_session(stub, github):

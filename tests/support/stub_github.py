@@ -277,7 +277,7 @@ class StubGitHub(LoopbackServer):
         if commit is None:
             return self._json({"message": "Not Found"}, 404)
         entries = [{"path": p, "mode": "100644", "type": "blob", "sha": _blob(d)} for p, d in commit.files.items()]
-        entries += [{"path": p, "mode": "120000", "type": "blob", "sha": _sha(p)} for p in commit.links]
+        entries += [{"path": p, "mode": "120000", "type": "blob", "sha": _sha(t)} for p, t in commit.links.items()]
         entries += [{"path": p, "mode": "160000", "type": "commit", "sha": _sha(p)} for p in commit.submodules]
         return self._json({"sha": sha, "tree": entries, "truncated": False})
 

@@ -157,6 +157,15 @@ async def test_new_content_without_the_owners_token_is_refused(env, state, token
     assert taken.value.code == "name_taken"
 
 
+async def test_a_stranger_cannot_fill_the_bucket_under_a_name_that_is_taken(env):
+    await submit(env)
+    stored = dict(env.content.files)
+    for n in range(3):
+        with pytest.raises(Conflict):
+            await submit(env, a_bundle(description=f"Something else, {n}."), token="0" * 64)
+    assert env.content.files == stored
+
+
 async def test_the_token_of_one_upload_is_none_for_another(env):
     await submit(env, a_bundle("one"))
     other = await submit(env, a_bundle("other"))

@@ -13,7 +13,7 @@ from shared.skill_source import (
     MAX_FILES,
     RESERVED_SLUGS,
     Repo,
-    fetch_skill,
+    fetch_upload,
     parse_repo_url,
     parse_skill_path,
     parse_slug,
@@ -305,13 +305,13 @@ def test_S01_a_bundle_has_1_to_500_files(n, is_taken):
 
 async def test_the_files_of_an_upload_are_those_that_were_stored(env):
     content_hash = await env.content.put_files({"SKILL.md": b"x"})
-    fetched = await within(env, lambda: fetch_skill(_submission(content_hash)))
-    assert (fetched.files, fetched.path, fetched.repo) == ({"SKILL.md": b"x"}, "pdf", None)
+    fetched = await within(env, lambda: fetch_upload(_submission(content_hash)))
+    assert (fetched.files, fetched.path, fetched.place) == ({"SKILL.md": b"x"}, "pdf", None)
 
 
 async def test_lost_content_is_an_error_not_an_empty_skill(env):
     with pytest.raises(NotFound):
-        await within(env, lambda: fetch_skill(_submission("0" * 64)))
+        await within(env, lambda: fetch_upload(_submission("0" * 64)))
 
 
 def _submission(content_hash):
