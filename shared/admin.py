@@ -6,7 +6,7 @@ The admin pages and the admin API call the same functions, so a rule about roles
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.audit import audit_put
 from shared.auth import require_role
@@ -19,16 +19,20 @@ from shared.pause import Pause, pause_queue, resume_queue
 from shared.receipt_store import Clearance, clearance_put, deciding_rules, find_receipt
 from shared.recovery import RecoveryReport, recover_stuck, rescue
 from shared.secret_store import AdminToken
-from shared.skill_store import find_skill, publish_stored
+from shared.skill_store import find_skill, get_skill, publish_stored
 from shared.stats import get_stats
 from shared.submission_store import commit, get_submission, get_submissions_fresh
 from shared.submissions import Change, Rescue, State, Submission, move, reopen
 from shared.telemetry import logger
 from shared.timing import DEFAULT_PAUSE
 
+if TYPE_CHECKING:
+    from shared.rescan import Rescanned, RescanReport
+
 MAX_REASON = 500
 HOUR = timedelta(hours=1)
 RECOUNT_CHUNK = 2000
+SHORT_RESCAN = timedelta(seconds=3)  # somebody waits: most scans take far less
 ChangeAt = Callable[[datetime], Change]
 
 
@@ -137,6 +141,28 @@ async def pause(by: AdminToken, why: str, duration: timedelta = DEFAULT_PAUSE) -
     return await pause_queue(
         by.name, reason, duration, [audit_put(by, "pause", f"the queue for {duration / HOUR:g} h", reason)]
     )
+
+
+async def rescan_skill(name: str, by: AdminToken, why: str) -> "Rescanned":
+    """Under the rules of today, whatever it was published under. Only a worse verdict takes it out."""
+    from shared.rescan import rescan  # here: it loads the matcher, which nothing else of the panel needs
+
+    require_role(by, "admin")
+    reason = _reason(why)
+    skill = await get_skill(name)
+    if skill.is_blocked:
+        raise Conflict("It is blocked already. Requeue its submission to have it scanned again.", code="blocked")
+    await _record(audit_put(by, "rescan", skill.name, reason))
+    return await rescan(skill)
+
+
+async def rescan_all(by: AdminToken, why: str) -> "RescanReport":
+    """What the daily schedule does, as far as there is time now; `more` tells whether something is left."""
+    from shared.rescan import rescan_published
+
+    require_role(by, "admin")
+    await _record(audit_put(by, "rescan all", "everything published under older rules", _reason(why)))
+    return await rescan_published(longest=SHORT_RESCAN)
 
 
 async def resume(by: AdminToken, why: str) -> Pause:

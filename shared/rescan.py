@@ -2,68 +2,124 @@
 worse verdict moves anything."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 
 from shared.db import get_content, get_kv, now
+from shared.documents import encode
 from shared.errors import ConditionFailed, LostLease, PlatformError
-from shared.receipt_store import Receipt, receipt_put
+from shared.kv import Key, Put
+from shared.receipt_store import Receipt, find_receipt, receipt_put
 from shared.scanner import RULE_SET_VERSION, ScanReport, scan_skill
 from shared.skill_store import block_skill, enumerate_published_skills, put_rescanned
 from shared.skills import Skill
+from shared.submission_store import find_submission
 from shared.telemetry import count, logger
-from shared.verification import summary_of
+from shared.timing import RESCAN_BUDGET, seconds_left
+from shared.verification import SOURCE_RULES, summary_of, with_likeness
 
 RESCAN_LIMIT = 500  # a run; the rest is next
+LONGEST_RESCAN = timedelta(seconds=30)  # a scan takes 20 s at most
 WORSE = ("PASS", "CONCERNS", "FAIL")
+_POSITION = Key("rescan:position")
 
 
 class RescanReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rescanned: int
     blocked: list[str]
-    failed: list[str]  # could not be read or written; the next run tries again
+    failed: list[str]  # could not be read or written; a later run tries again
     more: bool
 
 
-async def rescan_published(limit: int = RESCAN_LIMIT) -> RescanReport:
+class Rescanned(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    verdict: str
+    score: int
+    rule_set: str
+    blocked: bool
+
+
+async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGEST_RESCAN) -> RescanReport:
+    """Starts where the last run stopped, so that skills which cannot be read never keep the others from their turn.
+    Ends while there is still time for one more scan as long as `longest`."""
     read = await enumerate_published_skills()
-    old = [skill for skill in read.skills if skill.rule_set != RULE_SET_VERSION]
+    old = await _in_turn([skill for skill in read.skills if skill.rule_set != RULE_SET_VERSION])
     blocked, failed = [], list(read.failed)
+    done = 0
     for skill in old[:limit]:  # one after the other: a scan takes the whole processor anyway
+        if seconds_left(RESCAN_BUDGET) < longest.total_seconds():
+            break
+        done += 1
         try:
-            if await rescan(skill):
+            if (await rescan(skill)).blocked:
                 blocked.append(skill.name)
         except (LostLease, ConditionFailed):
             logger.info("changed while being rescanned, left alone", extra={"skill": skill.name})
         except PlatformError as error:
             logger.error("rescan failed", exc_info=error, extra={"skill": skill.name})
             failed.append(skill.name)
-    report = RescanReport(rescanned=len(old[:limit]), blocked=blocked, failed=failed, more=len(old) > limit)
+    if done:
+        await get_kv().put(Put(_POSITION, encode({"after": old[done - 1].name})))
+    report = RescanReport(rescanned=done, blocked=blocked, failed=failed, more=done < len(old))
     logger.info("rescan finished", extra={"report": msgspec.to_builtins(report)})
     count("RescanBlocked", len(blocked))
     return report
 
 
-async def rescan(skill: Skill) -> bool:
-    """Whether it had to be blocked. The new receipt is written either way."""
-    started_at = now()
-    files = await get_content().get_files(skill.content_hash)
-    report = await asyncio.to_thread(scan_skill, files)
-    receipt = Receipt(
-        content_hash=skill.content_hash,
-        rule_set=RULE_SET_VERSION,
-        started_at=started_at,
-        ended_at=now(),
-        report=report,
-    )
+async def rescan(skill: Skill) -> Rescanned:
+    """From the stored bytes. The new receipt is written either way."""
+    receipt = await _receipt_of(skill)
+    report = receipt.report
     await get_kv().put(receipt_put(receipt))
-    if is_worse(report, skill):
-        await block_skill(skill.name, f"A newer rule set found: {summary_of(report)}", "system")
-        return True
-    await put_rescanned(skill, report, RULE_SET_VERSION)
-    return False
+    worse = is_worse(report, skill)
+    if worse:
+        learned: dict[str, str | int] = {"rule_set": receipt.rule_set, "verdict": report.verdict, "score": report.score}
+        reason = f"A newer rule set found: {summary_of(report)}"
+        await block_skill(skill.name, reason, "system", parked_by="rule", **learned)
+    else:
+        await put_rescanned(skill, report, receipt.rule_set)
+    return Rescanned(
+        name=skill.name, verdict=report.verdict, score=report.score, rule_set=receipt.rule_set, blocked=worse
+    )
 
 
 def is_worse(report: ScanReport, skill: Skill) -> bool:
     """What a person or the judge let through with concerns is not blocked for having them."""
     return WORSE.index(report.verdict) > WORSE.index(skill.verdict or "PASS")
+
+
+async def _in_turn(skills: Sequence[Skill]) -> list[Skill]:
+    doc = await get_kv().get(_POSITION)
+    after = "" if doc is None else msgspec.json.decode(doc)["after"]
+    by_name = sorted(skills, key=lambda skill: skill.name)
+    return [*(s for s in by_name if s.name > after), *(s for s in by_name if s.name <= after)]
+
+
+async def _receipt_of(skill: Skill) -> Receipt:
+    """What the judge said of this content, and what only its source could see, stays true under newer rules."""
+    started_at = now()
+    decided = await _decided(skill)
+    files = await get_content().get_files(skill.content_hash)
+    report = await with_likeness(await asyncio.to_thread(scan_skill, files))
+    if decided and decided.unseen:
+        seen_at_source = [finding for finding in decided.report.findings if finding.rule in SOURCE_RULES]
+        report = report.adding(seen_at_source, decided.report.incomplete)
+    return Receipt(
+        content_hash=skill.content_hash,
+        rule_set=RULE_SET_VERSION,
+        started_at=started_at,
+        ended_at=now(),
+        report=report,
+        commit=skill.commit,
+        unseen=decided.unseen if decided else "",
+        judgement=decided.judgement if decided else None,
+    )
+
+
+async def _decided(skill: Skill) -> Receipt | None:
+    submission = await find_submission(skill.submission_id)
+    if submission is None or submission.content_hash != skill.content_hash:
+        return None  # its author has sent other content since
+    return await find_receipt(submission)

@@ -98,7 +98,9 @@ async def get_versions(name: str) -> list[SkillVersion]:
     return [_VERSION.decode(row.text) for row in reversed(rows)]
 
 
-async def block_skill(name: str, reason: str, actor: str) -> Submission | None:
+async def block_skill(
+    name: str, reason: str, actor: str, parked_by: str = "person", **learned: str | int
+) -> Submission | None:
     """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it."""
     skill = await get_skill(name)
     blocked = msgspec.structs.replace(
@@ -109,7 +111,7 @@ async def block_skill(name: str, reason: str, actor: str) -> Submission | None:
     if submission is None or submission.state not in CATEGORIES["published"]:
         await get_kv().put(put)
         return submission
-    change = lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by="person")  # noqa: E731
+    change = lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by=parked_by, **learned)  # noqa: E731
     return await commit(change, lambda _: [put])
 
 

@@ -56,6 +56,7 @@ SECRET_TTL = timedelta(minutes=5)
 GITHUB_BUDGET = timedelta(seconds=15)  # one question to GitHub's API
 RESOLVE_BUDGET = timedelta(seconds=5)  # what somebody who submits a repository waits for GitHub
 ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the question to its last byte
+RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; Lambda gives no longer one
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries
 SETTLE_TIME = scaled(seconds=5)  # kept back from what waits for others, to write down that it was deferred
 OUTAGE_PAUSE = scaled(minutes=2)  # until the next try when nobody says how long it takes

@@ -31,6 +31,8 @@ from shared.skills import Skill
 from shared.submission_store import commit, find_by_identity, find_submission, unique_key
 from shared.submissions import State, Submission, move, touch
 
+SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
+
 
 class Held:
     """A submission this worker holds the lease of. Each move is refused once the lease is lost."""
@@ -148,19 +150,23 @@ async def _refuse_taken_name(submission: Submission, skill: Skill | None) -> Non
 async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
     started_at = now()
     report = await asyncio.to_thread(scan_fetched, fetched)
-    alike = await find_alike(report.signature)
-    if alike:
-        excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
-        report = report.adding([finding_for("KNOWN-NEAR-DUPLICATE", "SKILL.md", excerpt)])
     return Receipt(
         content_hash=content_hash,
         rule_set=RULE_SET_VERSION,
         started_at=started_at,
         ended_at=now(),
-        report=report,
+        report=await with_likeness(report),
         commit=fetched.place.pinned.commit if fetched.place else None,
         unseen=fetched.unseen,
     )
+
+
+async def with_likeness(report: ScanReport) -> ScanReport:
+    alike = await find_alike(report.signature)
+    if alike is None:
+        return report
+    excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
+    return report.adding([finding_for("KNOWN-NEAR-DUPLICATE", "SKILL.md", excerpt)])
 
 
 def scan_fetched(fetched: Fetched) -> ScanReport:

@@ -4,19 +4,15 @@ import asyncio
 from datetime import timedelta
 from typing import ClassVar
 
-import msgspec
 import pytest
 
 from shared import admin, blocklist, intake
-from shared.documents import encode
 from shared.errors import BadGateway, Conflict, InvalidRequest, Unprocessable
 from shared.pipeline import DONE
-from shared.receipt_store import find_receipt, receipt_key
-from shared.rescan import rescan_published
+from shared.receipt_store import find_receipt
 from shared.secret_store import AdminToken
 from shared.skill_search import get_published_skills_list
-from shared.skill_store import block_skill, find_skill, get_versions, skill_key
-from shared.skills import Skill
+from shared.skill_store import block_skill, find_skill, get_versions
 from shared.submission_store import get_history, get_submission
 from shared.submissions import State
 from tests.support.builders import processed
@@ -347,54 +343,6 @@ async def test_a_receipt_is_reused_for_the_same_content_and_rules(env, stub):
     history = await within(env, lambda: get_history(first.id))
     assert (receipt.content_hash, receipt.rule_set) == (first.content_hash, first.rule_set)
     assert [entry.to_state for entry in history] == ["RECEIVED", "TIER1_SCANNING", "AUTO_APPROVED", "PUBLISHED"]
-
-
-async def rules_change(env, name: str, **then) -> None:
-    """As if it had been published under an older rule set."""
-    stored = env.kv.items[skill_key(name)]
-    skill = msgspec.json.decode(stored.doc, type=Skill)
-    stored.doc = encode(msgspec.structs.replace(skill, rule_set="older", **then))
-
-
-async def test_a_rescan_writes_a_new_receipt_and_leaves_what_is_no_worse(env, stub):
-    stub.repo("acme/skills", THREE)
-    after = await verified(env, path="skills/pdf")
-    await rules_change(env, after.skill_name)
-    del env.kv.items[receipt_key(after.content_hash, after.rule_set)]
-    report = await within(env, rescan_published)
-    assert (report.rescanned, report.blocked, report.failed, report.more) == (1, [], [], False)
-    assert await within(env, lambda: find_receipt(after))
-    assert await record(env, after) == after
-    assert (await within(env, rescan_published)).rescanned == 0
-
-
-async def test_a_worse_verdict_takes_a_published_skill_out(env, stub):
-    stub.repo("acme/skills", {"skills/tool/SKILL.md": REVIEWABLE, **THREE})
-    held = await verified(env, path="skills/tool")
-    await within(env, lambda: admin.approve(held.id, ANNA, "known to us"))
-    good = await verified(env, path="skills/pdf")
-    await rules_change(env, held.skill_name, verdict="PASS")
-    await rules_change(env, good.skill_name)
-    report = await within(env, rescan_published)
-    assert (report.rescanned, report.blocked) == (2, [held.skill_name])
-    after = await record(env, held)
-    assert after.state == State.BLOCKED
-    assert after.reason.startswith("A newer rule set found: SKILL.md:")
-    assert [s.name for s in (await within(env, lambda: get_published_skills_list(10))).skills] == [good.skill_name]
-    check_invariants(env.kv)
-
-
-async def test_a_rescan_is_bounded_and_survives_what_it_cannot_read(env, stub):
-    stub.repo("acme/skills", THREE)
-    names = [(await verified(env, path=f"skills/{n}")).skill_name for n in ("csv", "pdf", "xml")]
-    for name in names:
-        await rules_change(env, name)
-    lost = await within(env, lambda: find_skill(names[0]))
-    del env.content.files[lost.content_hash]
-    reports = [await within(env, lambda: rescan_published(limit=2)) for _ in range(2)]
-    assert reports[0].more
-    assert [*reports[0].failed, *reports[1].failed].count(names[0]) >= 1
-    assert not reports[1].more
 
 
 async def test_a_submission_takes_at_most_twelve_requests_from_post_to_published(stub):
