@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -55,6 +55,7 @@ class Request(NamedTuple):
     cookies: Mapping[str, str] = {}
     url_path: str = ""
     source_ip: str = ""
+    method: str = ""
 
     @property
     def is_https(self) -> bool:
@@ -79,10 +80,7 @@ class Request(NamedTuple):
     def json(self, type_: type[T]) -> T:
         if self.media_type != "application/json":
             raise errors.WrongMediaType("Send JSON, with the header `Content-Type: application/json`.")
-        try:
-            return msgspec.convert(_strict_json(self.body), type_)
-        except msgspec.ValidationError as error:
-            raise errors.InvalidRequest(f"The body does not fit: {error}.", code="invalid_body") from error
+        return fit(_strict_json(self.body), type_)
 
     def allow_query(self, *names: str) -> None:
         """Nothing is ever ignored in silence."""
@@ -116,6 +114,20 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
     cookies: tuple[str, ...] = ()
     cache: str = ""  # how long others may keep it; it then has an ETag, and whoever has it already gets a 304
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    code: Annotated[str, msgspec.Meta(description="Stable: decide by this, not by the message.")]
+    message: str
+    details: dict[str, Any] | None = None
+    request_id: Annotated[str, msgspec.Meta(description="Quote it when you ask about this.")]
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """What every refusal and failure looks like. `message` is there twice, for older clients."""
+
+    error: ErrorBody
+    message: str
 
 
 class Problem(NamedTuple):
@@ -181,8 +193,24 @@ def _request(event: dict[str, Any]) -> Request:
         raise errors.TooLarge("The request is larger than 6 MB.")
     path = event.get("pathParameters") or {}
     # The gateway alone knows who asks: a header that says so is anybody's word.
-    ip = event["requestContext"]["http"]["sourceIp"]
-    return Request(query, path, event["headers"], raw, cookies_of(event), event.get("rawPath", ""), ip)
+    http = event["requestContext"]["http"]
+    return Request(
+        query,
+        path,
+        event["headers"],
+        raw,
+        cookies_of(event),
+        event.get("rawPath", ""),
+        http["sourceIp"],
+        http["method"],
+    )
+
+
+def fit(sent: Any, type_: type[T]) -> T:
+    try:
+        return msgspec.convert(sent, type_)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidRequest(f"The body does not fit: {error}.", code="invalid_body") from error
 
 
 def _strict_json(raw: bytes) -> Any:
@@ -220,6 +248,8 @@ def _refusal(error: errors.RequestError, request_id: str) -> Problem:
         return problem._replace(headers={**error.headers, "retry-after": str(error.retry_after)})
     if isinstance(error, errors.Unauthorized):
         return problem._replace(headers={"www-authenticate": error.scheme})
+    if isinstance(error, errors.WrongMethod):
+        return problem._replace(headers={"allow": ", ".join(error.allowed)})
     return problem
 
 
@@ -233,10 +263,9 @@ def _unavailable(error: Exception, request_id: str) -> Problem:
 
 def _json_of(problem: Problem) -> Answer:
     message = problem.message if problem.status == 429 else _never_about_limits(problem.message)
-    error: dict[str, Any] = {"code": problem.code, "message": message, "requestId": problem.request_id}
-    if problem.details:
-        error["details"] = problem.details
-    return Answer({"error": error, "message": message}, problem.status)
+    details = dict(problem.details) if problem.details else None
+    error = ErrorBody(code=problem.code, message=message, details=details, request_id=problem.request_id)
+    return Answer(ErrorAnswer(error, message), problem.status)
 
 
 def _never_about_limits(message: str) -> str:
@@ -248,7 +277,7 @@ def _response(answer: Answer, asked: Mapping[str, str]) -> dict[str, Any]:
     body = answer.body if isinstance(answer.body, bytes) else msgspec.json.encode(answer.body)
     headers = {**_HEADERS, **answer.headers}
     response: dict[str, Any] = {"statusCode": answer.status, "headers": headers, "cookies": list(answer.cookies)}
-    if answer.cache:
+    if answer.cache and _may_be_kept(answer):
         etag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers |= {"cache-control": answer.cache, "etag": etag}
         if _has_already(asked.get("if-none-match", ""), etag):
@@ -258,6 +287,11 @@ def _response(answer: Answer, asked: Mapping[str, str]) -> dict[str, Any]:
     headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
     packed = base64.b64encode(gzip.compress(body, compresslevel=5, mtime=0)).decode()
     return response | {"body": packed, "isBase64Encoded": True}
+
+
+def _may_be_kept(answer: Answer) -> bool:
+    """Never an error, and never an answer that says that something is missing from it."""
+    return answer.status == 200 and not getattr(answer.body, "degraded", False)
 
 
 def _has_already(if_none_match: str, etag: str) -> bool:

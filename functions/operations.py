@@ -4,8 +4,8 @@
     async def list_stuck(request: Request, by: AdminToken) -> Answer: ...
 
 What a route function takes besides the request says what is read before it runs: `query` and `body` are msgspec
-structs that refuse what they do not know, `by` is the token of whoever asks. The order is fixed: limits first (before
-any other store read), then who it is, then what was sent.
+structs that refuse what they do not know, `by` is the token of whoever asks, `provider` the scanner that signed. The
+order is fixed: limits first (before any other store read), then who it is, then what was sent.
 """
 
 import inspect
@@ -16,12 +16,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from functions.http import Answer, Request
+from functions.http import Answer, Request, fit
 from shared.auth import authorize
 from shared.errors import InvalidRequest
 from shared.limits import take_from_limit
-
-ALWAYS = (400, 503)  # every route can answer these
+from shared.webhook_auth import authenticate
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,26 +31,31 @@ class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
 class Operation:
     run: Callable[..., Awaitable[Answer]]
     summary: str
-    gives: Mapping[int, Any]  # status -> the type of its JSON, or a media type
-    refuses: tuple[int, ...] = ()
+    gives: Mapping[int, Any]  # status -> the type of its JSON, or a media type, or several of them
+    refuses: tuple[int, ...] = ()  # beside what follows from the rest of the declaration
     role: str | None = None  # of the bearer token; None: for everybody
+    signed: str | None = None  # "METHOD /path", where scanners elsewhere sign what they send
     limit: str | None = None  # a name in shared/limits.py
     query: type[msgspec.Struct] = NoQuery
     body: Any = None
     details: str = ""
     tag: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)  # that a client may send, and what for
+    path: Mapping[str, Any] = field(default_factory=dict)  # types of path parameters that are more than a text
+    cached: bool = False  # its answers have an ETag: whoever has one already gets 304
 
     async def __call__(self, request: Request) -> Answer:
         limit = await take_from_limit(self.limit, request.source_ip) if self.limit else {}
         given: dict[str, Any] = {}
+        if self.signed:
+            given["provider"] = await authenticate(self.signed, request.headers, request.body)
         if self.role:
             given["by"] = await authorize(request.headers.get("authorization"), self.role, request.source_ip)
         query = read_query(request, self.query)
         if self.query is not NoQuery:
             given["query"] = query
         if self.body is not None:
-            given["body"] = request.json(self.body)
+            given["body"] = _read_body(request, self.body)
         takes = inspect.signature(self.run).parameters
         answer = await self.run(request, **{name: value for name, value in given.items() if name in takes})
         return answer._replace(headers={**answer.headers, **limit}) if limit else answer
@@ -75,9 +79,32 @@ def read_query(request: Request, type_: type[msgspec.Struct]) -> Any:
     """Each parameter by itself, so that a refusal names the one that does not fit."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
     request.allow_query(*fields)
+    missing = [name for name, known in fields.items() if known.required and name not in request.query]
+    if missing:
+        raise InvalidRequest(f"The query parameter `{missing[0]}` is needed.", code="missing_parameter")
     return type_(
         **{fields[sent].name: _converted(sent, text, fields[sent].type) for sent, text in request.query.items()}
     )
+
+
+def _read_body(request: Request, type_: Any) -> Any:
+    if get_origin(type_) not in (Union, types.UnionType):
+        return request.json(type_)
+    sent = request.json(dict[str, Any])
+    return fit(sent, _shape_of(sent, get_args(type_)))
+
+
+def _shape_of(sent: Mapping[str, Any], shapes: tuple[Any, ...]) -> Any:
+    """The shape with the most of its own fields in what was sent: its refusal says the most."""
+    fitting = [shape for shape in shapes if required_fields(shape) <= sent.keys()]
+    if fitting:
+        return max(fitting, key=lambda shape: len(required_fields(shape)))
+    wanted = (" and ".join(f"`{name}`" for name in sorted(required_fields(shape))) for shape in shapes)
+    raise InvalidRequest(f"Send an object with {', or '.join(wanted)}.", code="invalid_body")
+
+
+def required_fields(shape: type[msgspec.Struct]) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
 
 
 def _converted(name: str, text: str, type_: Any) -> Any:

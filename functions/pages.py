@@ -6,14 +6,15 @@ from urllib.parse import urlencode
 
 from functions import submit_page
 from functions.evidence import get_evidence
-from functions.http import Answer, Request, http_handler
+from functions.http import Answer, Request, Route, http_handler
 from functions.list_query import filter_of, read_list_query
+from functions.operations import operation
 from functions.page_answers import THEMES, cookie, explain, page, see_other
 from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content, now
 from shared.diffs import diff_files, summary_of
 from shared.documents import stamp
-from shared.errors import InvalidRequest, NotFound, Unavailable
+from shared.errors import InvalidRequest, NotFound, Unavailable, WrongMethod
 from shared.external_scan_store import get_security
 from shared.pause import find_pause
 from shared.repo_health_store import find_repo_health
@@ -156,11 +157,24 @@ async def asset(request: Request) -> Answer:
     return Answer(file.content, headers={"content-type": file.media_type, "cache-control": caching})
 
 
+@operation("This contract, as OpenAPI 3.1", gives=dict, cached=True)
+async def openapi(request: Request) -> Answer:
+    from functions.openapi import contract_text  # here: it loads every function that answers under /api/
+
+    headers = {"content-type": "application/json; charset=utf-8"}
+    return Answer(contract_text(), headers=headers, cache="public, max-age=300")
+
+
 async def no_such_route(request: Request) -> Answer:
+    from functions.addresses import methods_at  # here: it loads every function that has addresses
+
+    allowed = methods_at(request.url_path)
+    if allowed:
+        raise WrongMethod(f"This address takes {' and '.join(allowed)}, not {request.method[:20]}.", allowed)
     raise NotFound("There is nothing at this address.")
 
 
-ROUTES = {
+ROUTES: dict[str, Route] = {
     "GET /": home,
     "GET /queue": queue,
     "GET /submit": submit_page.show,
@@ -170,6 +184,7 @@ ROUTES = {
     "GET /skills/{proxy+}": skill,
     "POST /theme": set_theme,
     "GET /assets/{name}": asset,
+    "GET /api/v1/openapi.json": openapi,
     "$default": no_such_route,
 }
 handler = http_handler(ROUTES, explain)

@@ -7,7 +7,7 @@ PlatformError
 │   │   └── BadSignature    401, for signed requests
 │   ├── Forbidden           403
 │   ├── NotFound            404
-│   ├── WrongMethod         405
+│   ├── WrongMethod         405, with the methods that are allowed
 │   ├── Conflict            409
 │   ├── TooLarge            413
 │   ├── WrongMediaType      415
@@ -71,6 +71,10 @@ class NotFound(RequestError):
 
 class WrongMethod(RequestError):
     code = "method_not_allowed"
+
+    def __init__(self, message: str, allowed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
 
 
 class Conflict(RequestError):

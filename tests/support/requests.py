@@ -36,17 +36,20 @@ def an_event(route: str, path: str, parameters: dict, body: bytes, headers: dict
         "pathParameters": parameters,
         "body": base64.b64encode(body).decode(),
         "isBase64Encoded": True,
-        "requestContext": {"requestId": "r-1", "http": {"method": route.partition(" ")[0], "sourceIp": "192.0.2.1"}},
+        "requestContext": {"requestId": "r-1", "http": {"method": "", "sourceIp": "192.0.2.1"}},
     }
 
 
-async def call(env, route: str, path: str | None = None, form=None, body=b"", headers=None, cookies=(), **parameters):
+async def call(
+    env, route: str, path: str | None = None, form=None, body=b"", headers=None, cookies=(), method="", **parameters
+):
     """One request: the function that has the route answers it, errors and compression and all."""
     path = path or route.partition(" ")[2]
     headers = dict(headers or {})
     if form is not None:
         body, headers = urlencode(form).encode(), {"content-type": "application/x-www-form-urlencoded", **headers}
     event = an_event(route, path, parameters, body, headers, list(cookies))
+    event["requestContext"]["http"]["method"] = method or route.partition(" ")[0]
     function = next(function for function in FUNCTIONS if route in function.ROUTES)
     explain = None if function is submissions_api else pages.explain
     answer = await within(env, lambda: http._answer(event, function.ROUTES, explain, timedelta(seconds=30)))

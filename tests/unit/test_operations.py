@@ -101,3 +101,74 @@ def test_whoever_has_an_answer_already_gets_304_and_a_changed_one_is_sent():
     assert _response(Answer({"n": 1}), {"if-none-match": etag})["statusCode"] == 200, (
         "only what may be kept is compared"
     )
+
+
+class Needed(msgspec.Struct, forbid_unknown_fields=True):
+    ids: str
+
+
+@operation("Find", gives=dict)
+async def find(request: Request, query: Needed) -> Answer:
+    return Answer(query)
+
+
+async def test_a_parameter_that_is_needed_and_missing_is_named(env):
+    with pytest.raises(InvalidRequest, match="`ids` is needed") as refusal:
+        await within(env, lambda: find(a_request()))
+    assert refusal.value.code == "missing_parameter"
+
+
+class ByName(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+
+
+class Several(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    others: list[str]
+
+
+class ByNumber(msgspec.Struct, forbid_unknown_fields=True):
+    number: int
+
+
+@operation("Take", gives=dict)
+async def take(request: Request, body: ByName | Several | ByNumber) -> Answer:
+    return Answer(body)
+
+
+async def sent(env, body: bytes):
+    return await within(env, lambda: take(a_request(headers={"content-type": "application/json"}, body=body)))
+
+
+async def test_of_several_shapes_the_one_that_was_sent_is_read(env):
+    assert (await sent(env, b'{"name": "a"}')).body == ByName("a")
+    assert (await sent(env, b'{"name": "a", "others": []}')).body == Several("a", [])
+    assert (await sent(env, b'{"number": 1}')).body == ByNumber(1)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{}", "Send an object with `name`, or `name` and `others`, or `number`."),
+        (b"[]", "Expected `object`"),
+        (b'{"name": 1}', r"Expected `str`, got `int` - at `$.name`"),
+        (b'{"name": "a", "others": 1}', "$.others"),
+        (b'{"name": "a", "number": 1}', "unknown field"),
+    ],
+    ids=str,
+)
+async def test_a_body_of_no_shape_is_told_what_would_fit(env, body, words):
+    with pytest.raises(InvalidRequest) as refusal:
+        await sent(env, body)
+    assert refusal.value.code == "invalid_body"
+    assert words in str(refusal.value)
+
+
+def test_neither_errors_nor_degraded_answers_are_ever_kept():
+    class Told(msgspec.Struct):
+        degraded: bool
+
+    for answer in (Answer({}, 404, cache="public"), Answer(Told(degraded=True), cache="public")):
+        headers = _response(answer, {"if-none-match": "*"})["headers"]
+        assert (headers["cache-control"], "etag" in headers) == ("no-store", False)
+    assert _response(Answer(Told(degraded=False), cache="public"), {})["headers"]["cache-control"] == "public"

@@ -1,0 +1,31 @@
+"""Every address of the platform and its methods: a wrong method is told from an address that does not exist."""
+
+import re
+from functools import cache
+
+from functions import admin_api, admin_pages, pages, skills_api, submissions_api, webhooks
+
+FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_pages)
+
+
+def methods_at(path: str) -> list[str]:
+    return sorted({method for method, address in _addresses() if address.fullmatch(path)})
+
+
+@cache
+def _addresses() -> list[tuple[str, re.Pattern[str]]]:
+    """`OPERATIONS` names addresses more closely than the gateway's own route, where a function has both."""
+    routes = [route for function in FUNCTIONS for route in getattr(function, "OPERATIONS", function.ROUTES)]
+    pairs = [route.split(" ") for route in routes if " " in route]
+    return [(method, _pattern(path)) for method, path in pairs]
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = re.split(r"(\{\w+\+?\})", path)
+    return re.compile("".join(_of_part(part) for part in parts))
+
+
+def _of_part(part: str) -> str:
+    if not part.startswith("{"):
+        return re.escape(part)
+    return ".+" if part.endswith("+}") else "[^/]+"

@@ -1,0 +1,280 @@
+"""The contract as OpenAPI 3.1, made of the declarations that guard the routes: what it says is what is checked.
+
+Imported when somebody asks for the contract, not before: it loads every function that answers under /api/.
+"""
+
+import re
+import types
+from collections.abc import Iterator, Mapping
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+
+from functions import admin_api, pages, skills_api, submissions_api, webhooks
+from functions.error_codes import CODES
+from functions.http import ErrorAnswer
+from functions.operations import NoQuery, Operation
+from shared.webhook_auth import PROVIDER, SIGNATURE, TIMESTAMP
+
+VERSION = "1.0.0"  # of the contract: the first number rises when a client must change
+FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages)
+PARAMETER = re.compile(r"\{(\w+)\+?\}")
+_REF = "#/components/schemas/{name}"
+_TAGS = {
+    "submissions": "Submissions",
+    "queue": "Submissions",
+    "skills": "Skills",
+    "blocklist": "Blocklist",
+    "admin": "Admin",
+    "webhooks": "Scanners elsewhere",
+    "internal": "Scanners elsewhere",
+}
+_DESCRIPTION = """Submit a skill, follow its verification, read what is published and what it rests on.
+
+JSON in camelCase. A field or parameter that is not known is refused, never ignored. What could not be read is null and
+`degraded` is true; when the store does not answer at all the status is 503, never an empty list. Errors have one shape
+and stable codes."""
+
+
+def operations() -> Iterator[tuple[str, str, Operation]]:
+    """Method, path and declaration of everything under /api/, in the order of the functions."""
+    for function in FUNCTIONS:
+        for route, declared in getattr(function, "OPERATIONS", function.ROUTES).items():
+            method, _, path = route.partition(" ")
+            if isinstance(declared, Operation):
+                yield method, path, declared
+
+
+@cache
+def contract() -> dict[str, Any]:
+    schemas = _Schemas([declared for _, _, declared in operations()])
+    paths: dict[str, Any] = {}
+    for method, path, declared in operations():
+        paths.setdefault(path, {})[method.lower()] = _operation(method, path, declared, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "vskill platform", "version": VERSION, "description": _DESCRIPTION},
+        "servers": [{"url": "/"}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(tag_of(path, o) for _, path, o in operations())],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components,
+            "responses": {f"E{status}": _refusal(status, schemas) for status in CODES},
+            "headers": _HEADERS,
+            "securitySchemes": _SECURITY,
+        },
+    }
+
+
+@cache
+def contract_text() -> bytes:
+    return msgspec.json.encode(contract())
+
+
+def tag_of(path: str, declared: Operation) -> str:
+    return declared.tag or _TAGS.get(path.removeprefix("/api/v1/").partition("/")[0], "Platform")
+
+
+class _Schemas:
+    """The JSON Schema of every type that a declaration names, made at once so that they share their parts."""
+
+    def __init__(self, declared: list[Operation]) -> None:
+        wanted = [ErrorAnswer, *(type_ for operation in declared for type_ in _types_of(operation))]
+        described, self.components = msgspec.json.schema_components(wanted, ref_template=_REF)
+        self._described = {_key(type_): schema for type_, schema in zip(wanted, described, strict=True)}
+
+    def of(self, type_: Any) -> dict[str, Any]:
+        shapes = [self._described[_key(shape)] for shape in _shapes(type_)]
+        return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+
+
+def _key(type_: Any) -> str:
+    return repr(type_)  # a type with a Meta cannot be hashed
+
+
+def _types_of(operation: Operation) -> Iterator[Any]:
+    for given in operation.gives.values():
+        yield from (shape for part in _each(given) if not _is_media_type(part) for shape in _shapes(part))
+    if operation.body is not None:
+        yield from _shapes(operation.body)
+    yield from (_without_none(parameter.type) for parameter in msgspec.structs.fields(operation.query))
+    yield from operation.path.values()
+
+
+def _each(given: Any) -> tuple[Any, ...]:
+    if given is None:
+        return ()
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _is_media_type(part: Any) -> bool:
+    return isinstance(part, str)
+
+
+def _shapes(type_: Any) -> tuple[Any, ...]:
+    """msgspec describes unions of structs only where they carry a tag; ours are told apart by their fields."""
+    return get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
+
+
+def _without_none(type_: Any) -> Any:
+    """A parameter is there or it is not; nobody can send null in an address."""
+    return next((part for part in _shapes(type_) if part is not types.NoneType), type_)
+
+
+def _operation(method: str, path: str, declared: Operation, schemas: _Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": _operation_id(method, path),
+        "summary": declared.summary,
+        "tags": [tag_of(path, declared)],
+        "parameters": [*_path_parameters(path, declared, schemas), *_query(declared, schemas), *_headers(declared)],
+        "responses": _answers(path, declared, schemas),
+        "security": _security(declared),
+    }
+    details = [declared.details, f"Needs a token of the role `{declared.role}`." if declared.role else ""]
+    if any(details):
+        described["description"] = "\n\n".join(filter(None, details))
+    if declared.body is not None:
+        content = {"application/json": {"schema": schemas.of(declared.body)}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _operation_id(method: str, path: str) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", path.removeprefix("/api/v1/"))
+    return method.lower() + "".join(word[0].upper() + word[1:] for word in words)
+
+
+def _path_parameters(path: str, declared: Operation, schemas: _Schemas) -> Iterator[dict[str, Any]]:
+    for name in PARAMETER.findall(path):
+        known = declared.path.get(name)
+        schema = dict(schemas.of(known)) if known is not None else {"type": "string", "minLength": 1}
+        yield _parameter("path", name, schema, required=True)
+
+
+def _query(declared: Operation, schemas: _Schemas) -> Iterator[dict[str, Any]]:
+    if declared.query is NoQuery:
+        return
+    for known in msgspec.structs.fields(declared.query):
+        schema = dict(schemas.of(_without_none(known.type)))
+        if known.default not in (None, msgspec.NODEFAULT):
+            schema["default"] = known.default
+        yield _parameter("query", known.encode_name, schema, required=known.required)
+
+
+def _headers(declared: Operation) -> Iterator[dict[str, Any]]:
+    for name, why in declared.headers.items():
+        yield _parameter("header", name, {"type": "string", "description": why}, required=False)
+    if declared.cached:
+        why = "The ETag of the answer you have: when it is still the same, 304 without a body."
+        yield _parameter("header", "If-None-Match", {"type": "string", "description": why}, required=False)
+
+
+def _parameter(where: str, name: str, schema: dict[str, Any], required: bool) -> dict[str, Any]:
+    about = {key: schema.pop(key) for key in ("description",) if key in schema}
+    return {"name": name, "in": where, "required": required, **about, "schema": schema}
+
+
+def _answers(path: str, declared: Operation, schemas: _Schemas) -> dict[str, Any]:
+    answers = {str(status): _answer(status, given, declared, schemas) for status, given in declared.gives.items()}
+    if declared.cached:
+        answers["304"] = {"description": "You have it already.", "headers": _refs("ETag")}
+    refused = _refused(path, declared) - declared.gives.keys()
+    return answers | {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(refused)}
+
+
+def _refused(path: str, declared: Operation) -> set[int]:
+    refused = {400, 503, *declared.refuses}
+    if declared.body is not None:
+        refused |= {413, 415}
+    if declared.role:
+        refused |= {401, 403, 429}  # wrong tokens are counted
+    if declared.signed:
+        refused |= {401}
+    if declared.limit:
+        refused |= {429}
+    return refused | {404} if PARAMETER.search(path) else refused
+
+
+def _answer(status: int, given: Any, declared: Operation, schemas: _Schemas) -> dict[str, Any]:
+    content = {}
+    for part in _each(given):
+        media, schema = (part, _text_of(part)) if _is_media_type(part) else ("application/json", schemas.of(part))
+        content[media] = {"schema": schema}
+    names = (["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] if declared.limit else []) + (
+        ["ETag", "Cache-Control"] if declared.cached else []
+    )
+    answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if content:
+        answer["content"] = content
+    return answer | ({"headers": _refs(*names)} if names else {})
+
+
+def _text_of(media_type: str) -> dict[str, Any]:
+    return {"type": "object"} if media_type.endswith("json") else {"type": "string"}
+
+
+def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
+    codes = "\n".join(f"- `{code}`: {meaning}" for code, meaning in CODES[status].items())
+    more = "\n- `invalid_{name}`: the query parameter of that name does not fit." if status == 400 else ""
+    refusal: dict[str, Any] = {
+        "description": f"{HTTPStatus(status).phrase}. Codes:\n\n{codes}{more}",
+        "content": {"application/json": {"schema": schemas.of(ErrorAnswer)}},
+    }
+    headers = _HEADERS_OF.get(status)
+    return refusal | ({"headers": _refs(*headers)} if headers else {})
+
+
+def _security(declared: Operation) -> list[dict[str, list[str]]]:
+    if declared.role:
+        return [{"bearer": []}]
+    return [{"scanProvider": [], "scanTimestamp": [], "scanSignature": []}] if declared.signed else []
+
+
+def _refs(*names: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _header(description: str, type_: str = "string") -> dict[str, Any]:
+    return {"description": description, "schema": {"type": type_}}
+
+
+_HEADERS: Mapping[str, Any] = {
+    "RateLimit-Limit": _header(
+        "How many requests of this kind one address may make; absent where limits are off.", "integer"
+    ),
+    "RateLimit-Remaining": _header("How many of them are left.", "integer"),
+    "RateLimit-Reset": _header("In how many seconds the count starts again.", "integer"),
+    "Retry-After": _header("In how many seconds to try again.", "integer"),
+    "WWW-Authenticate": _header("How to prove who you are."),
+    "Allow": _header("The methods that this address takes."),
+    "ETag": _header("Of this answer. Send it as If-None-Match to learn whether it changed."),
+    "Cache-Control": _header("How long the answer may be kept."),
+}
+_HEADERS_OF: Mapping[int, tuple[str, ...]] = {
+    401: ("WWW-Authenticate",),
+    405: ("Allow",),
+    429: ("Retry-After",),
+    503: ("Retry-After",),
+}
+_SECURITY: Mapping[str, Any] = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An admin token, made with `make admin-token`. Public routes take no notice of one.",
+    },
+    "scanProvider": {"type": "apiKey", "in": "header", "name": PROVIDER, "description": "The name of the scanner."},
+    "scanTimestamp": {
+        "type": "apiKey",
+        "in": "header",
+        "name": TIMESTAMP,
+        "description": "Seconds since 1970, at most five minutes off.",
+    },
+    "scanSignature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": SIGNATURE,
+        "description": "Hex of HMAC-SHA256 under the scanner's secret over method LF path LF timestamp LF raw body.",
+    },
+}
