@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from functions.http import Answer, Problem, Request
+from shared.errors import Forbidden
 from shared.web.rendering import render
 
 # Nothing inline, nothing from elsewhere: what a submitted text smuggles in has nowhere to run from.
@@ -50,6 +51,13 @@ def explain(problem: Problem, cookies: Mapping[str, str]) -> Answer:
 def theme_of(cookies: Mapping[str, str]) -> str | None:
     theme = cookies.get("theme")
     return theme if theme in THEMES else None
+
+
+def refuse_foreign_form(request: Request) -> None:
+    """A form that anybody may send needs no secret word, but it must not be sent in a visitor's name by a page of
+    somebody else: browsers say where a request comes from."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Forbidden("This form was sent from another site. Open it here and send it again.", code="foreign_form")
 
 
 def see_other(location: str, *cookies: str) -> Answer:

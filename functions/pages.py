@@ -1,6 +1,7 @@
 """What people see: server-rendered, complete without JavaScript, from the same store code as the API."""
 
 import asyncio
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,7 +21,7 @@ from shared.pause import find_pause
 from shared.repo_health_store import find_repo_health
 from shared.skill_search import get_published_skills_list
 from shared.skill_store import get_skill, get_versions
-from shared.stats import get_hours, get_stats
+from shared.stats import Hour, get_hours, get_stats
 from shared.submission_list import ListQuery, list_submissions
 from shared.submission_store import get_history, get_submission
 from shared.submissions import State, Submission
@@ -86,8 +87,11 @@ async def submission(request: Request) -> Answer:
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    waiting, pause, (receipt, files) = await asyncio.gather(_waiting_of(record), find_pause(), get_evidence(record))
-    shown = views.submission_view(record, history, at, waiting, receipt, files)
+    (waiting, hours), pause, (receipt, files) = await asyncio.gather(
+        _line_of(record, at), find_pause(), get_evidence(record)
+    )
+    places = views.places([record], waiting, hours, None if pause is None else pause.until, at)
+    shown = views.submission_view(record, history, at, places.get(record.id), receipt, files)
     return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
 
 
@@ -190,8 +194,11 @@ ROUTES: dict[str, Route] = {
 handler = http_handler(ROUTES, explain)
 
 
-async def _waiting_of(record: Submission) -> Waiting | None:
-    return await get_waiting() if record.state == State.RECEIVED else None
+async def _line_of(record: Submission, at: datetime) -> tuple[Waiting | None, list[Hour] | None]:
+    """Who waits and the pace of the last hour, for one that waits."""
+    if record.state != State.RECEIVED:
+        return None, None
+    return await asyncio.gather(get_waiting(), get_hours(at, hours=2))
 
 
 async def _waiting(query: ListQuery) -> Waiting | None:

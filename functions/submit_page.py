@@ -5,10 +5,11 @@ from email.parser import BytesParser
 from typing import Any, NamedTuple
 
 from functions.http import STATUS, Answer, Request
-from functions.page_answers import page, see_other
+from functions.page_answers import page, refuse_foreign_form, see_other
 from shared import intake
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, RequestError, WrongMediaType
+from shared.limits import take_from_limit
 
 SENT_BY = "the website"
 ACCEPTED = {
@@ -38,11 +39,13 @@ async def show(request: Request) -> Answer:
 
 
 async def submit(request: Request) -> Answer:
+    refuse_foreign_form(request)
     if request.media_type == "multipart/form-data":
         return await _submit_upload(request)
     form = request.form()
     repo_url, path = form.get("repoUrl", "").strip(), form.get("skillPath", "").strip() or None
     try:
+        await take_from_limit("submit", request.source_ip)
         accepted = await intake.submit_repo(repo_url, None, path, SENT_BY, None)
     except RequestError as error:
         return _refused(request, form, error, "repoUrl")
@@ -53,6 +56,7 @@ async def _submit_upload(request: Request) -> Answer:
     upload = read_upload(request)
     name, token = upload.fields.get("name", "").strip(), upload.fields.get("uploadToken", "").strip() or None
     try:
+        await take_from_limit("submit", request.source_ip)
         accepted = await intake.submit_bundle(name, without_common_folder(upload.files), token, SENT_BY, None)
     except RequestError as error:
         return _refused(request, upload.fields, error, "files")

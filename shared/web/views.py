@@ -13,7 +13,7 @@ from shared.stats import Hour, Stats
 from shared.submission_list import Listing
 from shared.submission_store import SubmissionRow
 from shared.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
-from shared.waiting import Waiting, expected_wait, settled_per_hour
+from shared.waiting import RANKED, Waiting, expected_wait, settled_per_hour
 from shared.web import words
 from shared.web.findings import by_file
 
@@ -122,7 +122,7 @@ def skills_summary(shown: int, *, has_more: bool, is_later_page: bool) -> str:
 
 
 def places(
-    rows: Iterable[SubmissionRow],
+    rows: Iterable[SubmissionRow | Submission],
     waiting: Waiting | None,
     hours: Sequence[Hour] | None,
     paused_until: datetime | None,
@@ -145,7 +145,7 @@ def submission_view(
     submission: Submission,
     history: Sequence[HistoryEntry],
     at: datetime,
-    waiting: Waiting | None,
+    place: Place | None,
     receipt: Receipt | None,
     files: Mapping[str, bytes],
 ) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def submission_view(
     return {
         "verdict": verdict_of(submission),
         "next": words.NEXT[submission.state],
-        "place": _place_sentence(waiting, submission.id),
+        "place": place and _place_sentence(place),
         "stages": stages_of(history),
         "stuck_for": _overdue(submission, at),
         "is_settled": category != "active",
@@ -238,13 +238,13 @@ def _diff_line(line: str) -> DiffLine:
     return DiffLine(kind, line[:1] if kind in ("added", "removed") else "", line if kind == "hunk" else line[1:])
 
 
-def _place_sentence(waiting: Waiting | None, submission_id: str) -> str | None:
-    if waiting is None:
-        return None
-    position = waiting.position_of(submission_id)
-    if position is None:
-        return "More than 500 are before it." if waiting.more else None
-    return "It is next." if position == 1 else f"It is number {position} in line."
+def _place_sentence(place: Place) -> str:
+    if place.position is None:
+        return f"More than {RANKED} are before it."
+    if place.position == 1:
+        return "It is next."
+    wait = f", about {words.age(place.wait)} from its turn" if place.wait else ""
+    return f"It is number {place.position} in line{wait}."
 
 
 def _overdue(submission: Submission, at: datetime) -> timedelta | None:

@@ -57,3 +57,12 @@ async def call(
     packed = answer["headers"].get("content-encoding") == "gzip"
     text = (gzip.decompress(raw) if packed else raw).decode()
     return Response(answer["statusCode"], answer["headers"], answer["cookies"], text)
+
+
+def multipart(fields: dict[str, str], files: dict[str, bytes]) -> tuple[bytes, dict[str, str]]:
+    """A form with files, as browsers send it: the body and its headers."""
+    parts = [f'--b\r\ncontent-disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode() for k, v in fields.items()]
+    for name, content in files.items():
+        head = f'--b\r\ncontent-disposition: form-data; name="files"; filename="{name}"\r\n'
+        parts.append(head.encode() + b"content-type: application/octet-stream\r\n\r\n" + content + b"\r\n")
+    return b"".join([*parts, b"--b--\r\n"]), {"content-type": "multipart/form-data; boundary=b"}

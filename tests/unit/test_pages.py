@@ -16,7 +16,7 @@ from tests.support.builders import a_bundle, an_unusable_bundle, processed, subm
 from tests.support.counting import CountingKV
 from tests.support.external import claim, published, report
 from tests.support.memory import MemoryKV, memory_env, within
-from tests.support.requests import call
+from tests.support.requests import call, multipart
 from tests.support.weight import weight_of
 
 CARDS = ("total", "active", "published", "rejected", "blocked", "onHold")
@@ -195,6 +195,20 @@ async def test_a_submission_is_a_story_with_durations_and_what_is_next(env):
     assert re.findall(r"</svg><b>([^<]+)</b>", page.text) == ["Waiting", "Scanning", "Rejected"]
 
 
+async def test_one_that_waits_is_told_its_place_and_an_honest_wait(env):
+    await many_waiting(env, 41)
+    ids = [row_id for row_id, _ in rows((await call(env, "GET /queue", "/queue?sortDir=asc")).text)]
+
+    async def sentence(n: int) -> str:
+        return (await call(env, "GET /submissions/{id}", id=ids[n - 1])).text
+
+    assert "It is next." in await sentence(1)
+    assert "It is number 41 in line." in await sentence(41)  # nothing was finished lately: no pace, no promise
+    await many(env, 60)
+    assert "It is number 41 in line, about 11 min from its turn." in await sentence(41)
+    assert "It is number 20 in line." in await sentence(20)  # taken at once
+
+
 async def test_an_unknown_submission_is_a_404_page(env):
     page = await call(env, "GET /submissions/{id}", "/submissions/sub_x", id="sub_x")
     assert page.status == 404
@@ -249,14 +263,6 @@ async def test_a_wrong_address_is_told_beside_its_field_and_nothing_typed_is_los
     assert "not the address of a GitHub repository" in page.text
     assert 'value="https://evil.example/&#34;&gt;&lt;script&gt;"' in page.text
     assert 'value="a/b"' in page.text
-
-
-def multipart(fields: dict[str, str], files: dict[str, bytes]) -> tuple[bytes, dict[str, str]]:
-    parts = [f'--b\r\ncontent-disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode() for k, v in fields.items()]
-    for name, content in files.items():
-        head = f'--b\r\ncontent-disposition: form-data; name="files"; filename="{name}"\r\n'
-        parts.append(head.encode() + b"content-type: application/octet-stream\r\n\r\n" + content + b"\r\n")
-    return b"".join([*parts, b"--b--\r\n"]), {"content-type": "multipart/form-data; boundary=b"}
 
 
 async def test_files_uploaded_by_form_are_submitted_and_the_token_is_shown_once(env):
