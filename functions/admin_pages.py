@@ -1,31 +1,26 @@
-"""The admin panel: sign in with a token, decide with a reason. Every action is one of shared.admin's verbs."""
+"""The admin pages: decide with a reason. Every action is one of shared.admin's verbs."""
 
 import asyncio
-import secrets
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from functions.admin_door import Told, act, section, section_page, sign_in, sign_out, signed_in
 from functions.evidence import get_evidence
-from functions.http import STATUS, Answer, Request, http_handler
-from functions.page_answers import cookie, explain, page, see_other
+from functions.http import Answer, Request, http_handler
+from functions.page_answers import explain
 from shared import admin
-from shared.audit import get_audit
 from shared.db import now
 from shared.dead_letter_store import get_dead_letters
-from shared.errors import InvalidRequest, NotFound, RequestError, TooManyRequests, Unauthorized
+from shared.errors import InvalidRequest, NotFound
 from shared.pause import find_pause
-from shared.sessions import SESSION_TTL, Session, check_form_word, find_session, form_word_of, open_session
+from shared.sessions import Session
 from shared.stats import get_hours
 from shared.submission_list import ListQuery, list_submissions
-from shared.submission_store import get_history, get_stuck_submissions, get_submission
+from shared.submission_store import Stuck, get_history, get_stuck_submissions, get_submission
 from shared.submissions import PARKED_STATES, State
 from shared.waiting import get_oldest
 from shared.web import charts, views
 
-SESSION = "session"
-SIGN_IN = "sign-in"  # a cookie for the time of signing in: the form's word is bound to it
-SIGN_IN_TTL = timedelta(minutes=30)
 REVIEWED = tuple(state for state in State if state in PARKED_STATES)
 VERBS = {
     "approve": admin.approve,
@@ -34,57 +29,49 @@ VERBS = {
     "requeue": admin.requeue,
     "dequeue": admin.dequeue,
 }
-DONE = {
-    "approve": "Approved and published from the stored files.",
-    "reject": "Rejected. Its author sees your reason.",
-    "block": "Blocked.",
-    "requeue": "Queued again.",
-    "dequeue": "Taken out of the queue.",
-    "stuck": "Sent again.",
-    "retry": "Its submission starts again.",
-    "discard": "Discarded.",
-    "pause": "The queue is paused.",
-    "resume": "The queue goes on.",
-}
-
-Action = Callable[[Session, dict[str, str]], Awaitable[str]]
+SHOWN = 50
+AUDIT_SHOWN = 100
 
 
-async def panel(request: Request) -> Answer:
-    request.allow_query("review", "done")
-    session = await find_session(request.cookies.get(SESSION))
-    if session is None:
-        return await _sign_in_page(request)
-    return await _panel_page(request, session, review=request.query.get("review"), done=request.query.get("done"))
-
-
-async def sign_in(request: Request) -> Answer:
-    form = request.form()
-    await check_form_word(request.cookies.get(SIGN_IN), form.get("word"))
-    try:
-        session = await open_session(form.get("token", ""), request.source_ip)
-    except (Unauthorized, TooManyRequests) as error:
-        return await _sign_in_page(request, str(error), STATUS[type(error)])
-    seconds = int(SESSION_TTL.total_seconds())
-    return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _forget(request, SIGN_IN))
-
-
-async def sign_out(request: Request) -> Answer:
-    await _signed_in(request)
-    return see_other("/admin", _forget(request, SESSION))
+async def show_review(request: Request, session: Session, told: Told) -> Answer:
+    """What waits for a person, with its evidence; and how the platform does."""
+    at = now()
+    held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
+    listing, stuck_, letters, hours, oldest = await asyncio.gather(
+        list_submissions(held), _stuck(at), get_dead_letters(), get_hours(at), get_oldest()
+    )
+    chosen = request.path.get("id") or request.query.get("review") or (listing.rows[0].id if listing.rows else None)
+    return await section_page(
+        request,
+        session,
+        told,
+        "/admin",
+        "admin_review.html",
+        listing=listing,
+        chosen=await _evidence(chosen, at),
+        stuck=stuck_,
+        letters=letters,
+        throughput=None if hours is None else charts.throughput(hours),
+        oldest=charts.oldest(oldest, at),
+    )
 
 
 async def review(request: Request) -> Answer:
-    submission_id = request.path["id"]
-
     async def decide(session: Session, form: dict[str, str]) -> str:
         verb = form.get("action", "")
         if verb not in VERBS:
             raise InvalidRequest(f"`action` must be one of {', '.join(VERBS)}.", code="invalid_action")
-        await VERBS[verb](submission_id, session.token, form.get("why", ""), _version(form.get("version")))
+        await VERBS[verb](request.path["id"], session.token, form.get("why", ""), _version(form.get("version")))
         return verb
 
-    return await _act(request, decide, submission_id)
+    return await act(request, "/admin", show_review, decide)
+
+
+async def show_queue(request: Request, session: Session, told: Told, recounted: admin.Recount | None = None) -> Answer:
+    stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
+    return await section_page(
+        request, session, told, "/admin/queue", "admin_queue.html", stuck=stuck_, letters=letters, recount=recounted
+    )
 
 
 async def stuck(request: Request) -> Answer:
@@ -95,7 +82,7 @@ async def stuck(request: Request) -> Answer:
             await admin.rescue_all_stuck(session.token, form.get("why", ""))
         return "stuck"
 
-    return await _act(request, requeue)
+    return await act(request, "/admin/queue", show_queue, requeue)
 
 
 async def dead_letters(request: Request) -> Answer:
@@ -110,7 +97,7 @@ async def dead_letters(request: Request) -> Answer:
             await admin.retry_dead_letters(form.get("reason", ""), session.token, why)
         return "retry"
 
-    return await _act(request, settle)
+    return await act(request, "/admin/queue", show_queue, settle)
 
 
 async def pause(request: Request) -> Answer:
@@ -121,17 +108,22 @@ async def pause(request: Request) -> Answer:
         await admin.pause(session.token, form.get("why", ""), _hours(form.get("hours", "1")))
         return "pause"
 
-    return await _act(request, switch)
+    return await act(request, "/admin/queue", show_queue, switch)
 
 
 async def recount(request: Request) -> Answer:
-    session = await _signed_in(request)
-    counted = await admin.recount(session.token)
-    return await _panel_page(request, session, recount=counted)
+    session = await signed_in(request)
+    return await show_queue(request, session, Told(), await admin.recount(session.token))
+
+
+async def show_audit(request: Request, session: Session, told: Told) -> Answer:
+    return await section_page(request, session, told, "/admin/audit", "admin_audit.html", AUDIT_SHOWN)
 
 
 ROUTES = {
-    "GET /admin": panel,
+    "GET /admin": section(show_review, "review"),
+    "GET /admin/queue": section(show_queue),
+    "GET /admin/audit": section(show_audit),
     "POST /admin/sign-in": sign_in,
     "POST /admin/sign-out": sign_out,
     "POST /admin/review/{id}": review,
@@ -143,80 +135,12 @@ ROUTES = {
 handler = http_handler(ROUTES, explain)
 
 
-async def _signed_in(request: Request) -> Session:
-    """Who sent this form: a live session, and the word that only a page of this session carries."""
-    session = await find_session(request.cookies.get(SESSION))
-    if session is None:
-        raise Unauthorized("Your session is over. Sign in again.")
-    await check_form_word(request.cookies.get(SESSION), request.form().get("word"))
-    return session
-
-
-async def _act(request: Request, action: Action, review: str | None = None) -> Answer:
-    """What was refused shows above the panel, with what was typed still in its field."""
-    session = await _signed_in(request)
-    form = request.form()
-    try:
-        done = await action(session, form)
-    except RequestError as error:
-        status = STATUS[type(error)]
-        return await _panel_page(request, session, review, problem=str(error), typed=form, status=status)
-    return see_other(f"/admin?done={done}")
-
-
-async def _sign_in_page(request: Request, problem: str | None = None, status: int = 200) -> Answer:
-    nonce = secrets.token_urlsafe(24)
-    answer = page(request, "sign_in.html", now(), status, problem=problem, word=await form_word_of(nonce))
-    return answer._replace(
-        cookies=(cookie(request, SIGN_IN, nonce, int(SIGN_IN_TTL.total_seconds()), "/admin"), _forget(request, SESSION))
-    )
-
-
-async def _panel_page(
-    request: Request,
-    session: Session,
-    review: str | None = None,
-    done: str | None = None,
-    problem: str | None = None,
-    typed: dict[str, str] | None = None,
-    recount: admin.Recount | None = None,
-    status: int = 200,
-) -> Answer:
-    at = now()
-    held = ListQuery(REVIEWED, by_update=True, descending=False, limit=50)
+async def _stuck(at: datetime) -> Stuck:
     pause_ = await find_pause()
-    listing, stuck_, letters, hours, oldest, audit = await asyncio.gather(
-        list_submissions(held),
-        get_stuck_submissions(at, paused=pause_ is not None, limit=50),
-        get_dead_letters(),
-        get_hours(at),
-        get_oldest(),
-        get_audit(),
-    )
-    chosen = review or (listing.rows[0].id if listing.rows else None)
-    return page(
-        request,
-        "admin.html",
-        at,
-        status,
-        session=session,
-        is_admin=session.token.role == "admin",
-        listing=listing,
-        chosen=await _evidence(chosen, at),
-        stuck=stuck_,
-        letters=letters,
-        pause=pause_,
-        throughput=None if hours is None else charts.throughput(hours),
-        oldest=charts.oldest(oldest, at),
-        audit=audit,
-        recount=recount,
-        done=DONE.get(done or ""),
-        problem=problem,
-        typed=typed or {},
-    )
+    return await get_stuck_submissions(at, paused=pause_ is not None, limit=SHOWN)
 
 
-async def _evidence(submission_id: str | None, at: Any) -> Any:
+async def _evidence(submission_id: str | None, at: datetime) -> Any:
     if submission_id is None:
         return None
     try:
@@ -236,7 +160,3 @@ def _hours(text: str) -> timedelta:
     if not (text.isascii() and text.isdigit() and len(text) < 4):
         raise InvalidRequest("Say for how many hours, as a whole number.", code="invalid_hours")
     return timedelta(hours=int(text))
-
-
-def _forget(request: Request, name: str) -> str:
-    return cookie(request, name, "", 0, "/admin")

@@ -15,6 +15,7 @@ from tests.support.builders import a_bundle, submitted
 from tests.support.memory import ADMIN_TOKEN, FixedSecrets, within
 from tests.support.requests import call
 
+GETS = [route for route in admin_pages.ROUTES if route.startswith("GET ")]
 POSTS = [route for route in admin_pages.ROUTES if route.startswith("POST ") and route != "POST /admin/sign-in"]
 
 
@@ -39,11 +40,13 @@ async def held(env, name: str = "doubtful"):
     return await within(env, lambda: move_submission(submission, State.ON_HOLD, "system", "a doubt", parked_by="rule"))
 
 
-async def test_without_a_session_there_is_only_the_door(env):
+@pytest.mark.parametrize("route", GETS)
+async def test_s16_without_a_session_there_is_only_the_door(env, route):
     await held(env)
-    page = await call(env, "GET /admin")
+    page = await call(env, route)
     assert "Admin token" in page.text
     assert "doubtful" not in page.text
+    assert "Sign out" not in page.text
 
 
 async def test_the_session_cookie_is_closed_and_never_the_token(env):
@@ -155,9 +158,8 @@ async def test_a_reviewer_is_not_offered_what_only_an_admin_may(env):
     await held(env)
     for role, offered in (("reviewer", False), ("admin", True)):
         cookie, _ = await signed_in(env, role)
-        page = (await call(env, "GET /admin", cookies=[cookie])).text
-        assert ('value="block"' in page) == offered
-        assert ("Pause the queue" in page) == offered
+        assert ('value="block"' in (await call(env, "GET /admin", cookies=[cookie])).text) == offered
+        assert ("Pause the queue" in (await call(env, "GET /admin/queue", cookies=[cookie])).text) == offered
 
 
 async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
@@ -165,7 +167,7 @@ async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
     parked = [await held(env, f"dead-{n}") for n in range(3)]
     for n, submission in enumerate(parked):
         await within(env, lambda n=n, s=submission: store_dead_letter(f"m-{n}", "{}", "failed 5 deliveries", s.id))
-    panel = await call(env, "GET /admin", cookies=[cookie])
+    panel = await call(env, "GET /admin/queue", cookies=[cookie])
     assert "Retry all of “failed 5 deliveries”" in panel.text
     forms = [{"id": "m-0", "action": "retry"}, {"reason": "failed 5 deliveries", "action": "retry"}]
     for form in forms:
@@ -173,7 +175,7 @@ async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
         assert (await call(env, "POST /admin/dead-letters", form=sent, cookies=[cookie])).status == 303
     states = [(await within(env, lambda s=s: get_submission(s.id))).state for s in parked]
     assert states == [State.RECEIVED] * 3
-    assert "A message that fails five deliveries" in (await call(env, "GET /admin", cookies=[cookie])).text
+    assert "A message that fails five deliveries" in (await call(env, "GET /admin/queue", cookies=[cookie])).text
 
 
 async def test_every_panel_acts(env):
