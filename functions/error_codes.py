@@ -35,11 +35,13 @@ CODES: Mapping[int, Mapping[str, str]] = {
     403: {
         "forbidden": "The token is valid, its role is not enough.",
         "uploads_off": "This platform takes skills from GitHub only.",
+        "foreign_form": "The form was sent from another site.",
         "wrong_provider": "A scanner reports in its own name only.",
     },
     404: {
         "not_found": "There is nothing of this name or at this address.",
         "skill_not_found": "No skill of this name is published.",
+        "skill_deleted": "The skill was deleted; its name is not used again.",
         "scan_not_found": "No scan of this skill was asked of this scanner.",
         "no_report": "Nothing was scanned yet, or it was decided without a scan.",
     },
@@ -48,6 +50,8 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "conflict": "It contradicts what is there now.",
         "name_taken": "Another upload has this name. Its `uploadToken` is needed to change it.",
         "ambiguous_name": "Several skills have this short name; `details` lists them.",
+        "blocked": "It is blocked already.",
+        "unusable": "Its SKILL.md has no usable name and description, so it cannot be published.",
         "changed_meanwhile": "Somebody else changed it at the same moment. Look at it again.",
         "illegal_move": "A submission in this state cannot be moved like this.",
         "blocklisted": "The blocklist names this skill: remove the entry first.",
