@@ -1,6 +1,7 @@
 """Finding and recovering what got stuck. The schedule and the admin panel both call `recover_stuck`."""
 
 import asyncio
+from typing import NamedTuple
 
 import msgspec
 
@@ -8,8 +9,11 @@ from shared.db import get_queue, now
 from shared.errors import LostLease, Unavailable
 from shared.pause import find_pause
 from shared.receipt_store import find_receipt
+from shared.skill_index import get_unindexed, index_skill, read_skills
 from shared.skill_store import find_skill, publish_stored
+from shared.skills import Skill
 from shared.submission_store import (
+    Stuck,
     commit,
     find_submission,
     get_stuck_submissions,
@@ -29,14 +33,25 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     requeued: int
     given_up: int
     left_alone: int  # moved by somebody else meanwhile
+    indexed: int  # skills that can be found from now on
     failed: list[str]  # could not be read or rescued; the next tick tries again
     more: bool  # the tick was full; the rest is next
     paused: bool
 
 
 async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
+    """Lost leases first, then skills that nothing finds yet, then what waits, as far as a tick goes."""
+    at = now()
     paused = await find_pause() is not None
-    stuck = await get_stuck_submissions(now(), paused, limit)
+    lost = await get_stuck_submissions(at, paused, limit, ("lease",))
+    unindexed = await _index_due(limit - len(lost.submissions))
+    room = limit - len(lost.submissions) - unindexed.found
+    waiting = await get_stuck_submissions(at, paused, room, ("waiting",)) if room > 0 else Stuck([], [], more=True)
+    stuck = Stuck(
+        [*lost.submissions, *waiting.submissions],
+        [*lost.failed, *unindexed.failed, *waiting.failed],
+        more=lost.more or unindexed.more or waiting.more,
+    )
     in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
 
     async def rescue_in_turn(submission: Submission) -> Rescue:
@@ -46,17 +61,47 @@ async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
     outcomes = await asyncio.gather(*map(rescue_in_turn, stuck.submissions), return_exceptions=True)
     failed = _failed(stuck.submissions, outcomes)
     report = RecoveryReport(
-        found=len(stuck.submissions),
+        found=len(stuck.submissions) + unindexed.found,
         sent_again=outcomes.count(Rescue.SEND_AGAIN),
         requeued=outcomes.count(Rescue.REQUEUE),
         given_up=outcomes.count(Rescue.GIVE_UP),
         left_alone=outcomes.count(Rescue.LEAVE),
+        indexed=unindexed.done,
         failed=[*stuck.failed, *failed],
         more=stuck.more,
         paused=paused,
     )
     _tell(report)
     return report
+
+
+class _Indexed(NamedTuple):
+    found: int
+    done: int
+    failed: list[str]
+    more: bool
+
+
+async def _index_due(limit: int) -> _Indexed:
+    """Skills whose publication was cut off before their words were written."""
+    if limit <= 0:
+        return _Indexed(0, 0, [], more=True)
+    names = await get_unindexed(now(), limit)
+    read = await read_skills(names[:limit], with_counts=False)
+    due = [skill for skill in read.skills.values() if skill.unindexed_since]
+    in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
+
+    async def index_in_turn(skill: Skill) -> None:
+        async with in_flight:
+            await index_skill(skill)
+
+    outcomes = await asyncio.gather(*map(index_in_turn, due), return_exceptions=True)
+    failed = list(read.failed)
+    for skill, outcome in zip(due, outcomes, strict=True):
+        if outcome is not None:
+            logger.error("skill not indexed", exc_info=outcome, extra={"skill": skill.name})
+            failed.append(skill.name)
+    return _Indexed(len(due), outcomes.count(None), failed, more=len(names) > limit)
 
 
 async def rescue(submission: Submission) -> Rescue:
@@ -126,5 +171,5 @@ def _tell(report: RecoveryReport) -> None:
     logger.info("stuck scan finished", extra={"report": msgspec.to_builtins(report)})
     count(Watched.STUCK_SCAN_FINISHED)
     count(Watched.STUCK_FOUND, report.found)
-    count(Watched.STUCK_RECOVERED, report.sent_again + report.requeued + report.given_up)
+    count(Watched.STUCK_RECOVERED, report.sent_again + report.requeued + report.given_up + report.indexed)
     count(Watched.STUCK_FAILED, len(report.failed))

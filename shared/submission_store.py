@@ -120,12 +120,14 @@ async def get_history(submission_id: str) -> list[HistoryEntry]:
     return [_ENTRY.decode(row.text) for row in rows]
 
 
-async def get_stuck_submissions(at: datetime, paused: bool = False, limit: int = SCAN_LIMIT) -> Stuck:
+async def get_stuck_submissions(
+    at: datetime, paused: bool = False, limit: int = SCAN_LIMIT, kinds: tuple[str, ...] = ("lease", "waiting")
+) -> Stuck:
     """What is in STUCK_STATES, without a live lease and untouched for STUCK_THRESHOLD: lost leases first.
 
     The due index says where to look; the records themselves, read strongly and all at once, decide.
     """
-    kinds = ("lease",) if paused else ("lease", "waiting")
+    kinds = tuple(kind for kind in kinds if not (paused and kind == "waiting"))
     due: list[Row] = []
     for kind in kinds:  # one after the other: waiting rows are not read at all when lost leases fill the tick
         if len(due) <= limit:

@@ -11,6 +11,7 @@ from shared.errors import Unavailable
 from shared.kv import Key
 from shared.pause import pause_queue
 from shared.recovery import park_undelivered, recover_stuck, rescue
+from shared.skill_search import search_skills
 from shared.submission_store import claim_submission, get_history, get_stuck_submissions, get_submission
 from shared.submissions import Rescue, State
 from shared.timing import RESEND_PERIOD, STUCK_THRESHOLD
@@ -231,3 +232,59 @@ async def test_a_dead_message_leaves_alone_what_does_not_need_it(env, state):
 
 def test_the_scan_looks_only_after_every_lease_could_have_ended():
     assert timedelta(seconds=135) < STUCK_THRESHOLD
+
+
+# --- skills that nothing finds yet ----------------------------------------------------------------------------------
+
+
+class NoWords(MemoryKV):
+    """Loses whatever makes a skill findable, as a crash right after its publication would."""
+
+    is_down = True
+
+    async def transact(self, build):
+        if self.is_down and any(write.key.pk.startswith("find:") for write in build()):
+            raise Unavailable("The store does not answer.")
+        return await super().transact(build)
+
+
+async def test_r01_words_that_were_not_written_after_the_publication_are_written_by_the_scan():
+    env = memory_env(NoWords)
+    submission = await submitted(env)
+    await processed(env, submission)
+    assert (await record(env, submission)).state == State.PUBLISHED
+    found = lambda: within(env, lambda: search_skills("greeter"))  # noqa: E731
+    assert (await found()).skills == []
+    env.kv.is_down = False
+    assert (await scan(env)).indexed == 0  # not due yet
+    env.clock.forward(minutes=6)
+    report = await scan(env)
+    assert (report.found, report.indexed, report.failed) == (1, 1, [])
+    assert [skill.name for skill in (await found()).skills] == [submission.skill_name]
+    assert (await scan(env)).found == 0
+    check_invariants(env.kv)
+
+
+async def test_r12_a_skill_that_cannot_be_indexed_is_reported_and_tried_again():
+    env = memory_env(NoWords)
+    await processed(env, await submitted(env))
+    env.clock.forward(minutes=6)
+    reports = [await scan(env) for _ in range(2)]
+    assert [report.failed for report in reports] == [["uploads/anonymous/greeter"]] * 2
+
+
+async def test_r11_lost_leases_come_before_unindexed_skills_and_those_before_what_waits():
+    env = memory_env(NoWords)
+    for n in range(3):
+        await processed(env, await submitted(env, a_bundle(f"published-{n}")))
+    for n in range(3):
+        await submitted(env, a_bundle(f"waiting-{n}"))
+    for n in range(2):
+        await claimed(env, await submitted(env, a_bundle(f"lost-{n}")))
+    env.kv.is_down = False
+    env.clock.forward(minutes=6)
+    done = []
+    for _ in range(4):
+        report = await scan(env, limit=2)
+        done.append((report.requeued, report.indexed, report.sent_again, report.more))
+    assert done == [(2, 0, 0, True), (0, 2, 0, True), (0, 1, 1, True), (0, 0, 2, False)]
