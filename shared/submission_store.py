@@ -15,6 +15,7 @@ from shared.db import get_kv, now
 from shared.documents import encode, parse_each, stamp
 from shared.errors import ConditionFailed, LostLease, NotFound
 from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Row, Write, query_all, shard_of
+from shared.search_words import submission_words
 from shared.stats import count_change
 from shared.submissions import (
     Change,
@@ -31,9 +32,11 @@ from shared.submissions import (
     touch,
 )
 from shared.timing import FEED_TTL, SCAN_LIMIT
+from shared.word_index import word_puts
 
 REASON_IN_ROW = 160
 LARGEST_ROW = 700  # bytes, as JSON
+WORDS = "findsub"
 
 
 class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -77,7 +80,7 @@ async def create(draft: Submission, also: Sequence[Write] = ()) -> Submission:
         at = now()
         change = created(msgspec.structs.replace(draft, created_at=at, updated_at=at))
         unique = Put(unique_key(draft.source, draft.skill_path), encode({"id": draft.id}), expect=ABSENT)
-        return [*_writes(change), unique, *also]
+        return [*_writes(change), unique, *words_of(draft), *also]
 
     try:
         written = await get_kv().transact(build)
@@ -87,6 +90,11 @@ async def create(draft: Submission, also: Sequence[Write] = ()) -> Submission:
             raise
         return existing
     return _stored(written)
+
+
+def words_of(submission: Submission) -> list[Put]:
+    """What finds it, for the transaction that names it."""
+    return word_puts(WORDS, submission_words(submission), submission.id)
 
 
 async def get_submission(submission_id: str) -> Submission:

@@ -28,7 +28,7 @@ from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
 from shared.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, find_place, source_today
 from shared.skill_store import publish_stored, skill_key
 from shared.skills import Skill
-from shared.submission_store import commit, find_by_identity, find_submission, unique_key
+from shared.submission_store import commit, find_by_identity, find_submission, unique_key, words_of
 from shared.submissions import State, Submission, move, touch
 
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
@@ -112,12 +112,14 @@ async def _take_identity(held: Held, fetched: Fetched) -> None:
         facts = {"skill_path": fetched.path, "skill_name": fetched.skill_name, "ref": fetched.place.pinned.ref}
     sources = {submission.source, source_today(submission, fetched.place.repo)}
     places = sorted({(source, fetched.path) for source in sources} - {(submission.source, submission.skill_path)})
-    ids = [Put(unique_key(*place), encode({"id": submission.id}), expect=ABSENT) for place in places]
-    if not ids:
+    also = [Put(unique_key(*place), encode({"id": submission.id}), expect=ABSENT) for place in places]
+    if facts.get("skill_name", submission.skill_name).lower() != submission.skill_name.lower():
+        also += words_of(msgspec.structs.replace(submission, **facts))
+    if not also:
         held.learn(**facts)
         return
     try:
-        held.submission = await commit(lambda _: touch(submission, **facts), lambda _: ids)
+        held.submission = await commit(lambda _: touch(submission, **facts), lambda _: also)
     except ConditionFailed:
         await _refuse_duplicate(submission, places)
         held.learn(**facts)

@@ -1,0 +1,87 @@
+"""Submissions by the words of their names: owner, repository, slug and its parts. Two round trips, newest first.
+
+Words are written when a submission is accepted and never taken away; the records, read strongly, decide.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from shared.search_words import begins, is_match, query_words, submission_words, tokens
+from shared.submission_store import WORDS, SubmissionRow, get_submissions_fresh, row_of
+from shared.submissions import CATEGORIES, Submission, is_id
+from shared.word_index import MAX_LISTS, Entry, WordList, read_words
+
+NAMESAKES = 100  # of one name; the newest of them are looked at
+
+
+class Found(NamedTuple):
+    rows: list[SubmissionRow]
+    next_position: str | None  # None: this was the last page
+    failed: list[str]  # could not be read, so they are neither shown nor known to be gone
+
+
+async def search_submissions(q: str, limit: int, after: str | None = None) -> Found:
+    """By words, or by the id itself. Where more have a word than one page of the index takes, they come by word."""
+    if is_id(q.strip()):
+        fresh = await get_submissions_fresh([q.strip()])
+        return Found(list(map(row_of, fresh.submissions)), None, fresh.failed)
+    words = query_words(q)
+    if not words:
+        return Found([], None, [])
+    entries, end = await _candidates(words, after)
+    page = entries[:limit]
+    fresh = await get_submissions_fresh(entry.name for entry in page)
+    by_id = {submission.id: submission for submission in fresh.submissions}
+    shown = [row_of(by_id[e.name]) for e in page if e.name in by_id and _is_shown(words, e, by_id[e.name])]
+    return Found(shown, page[-1].sort if len(entries) > limit else end, fresh.failed)
+
+
+async def find_rejected(name: str, source: str | None = None) -> Submission | None:
+    """The newest refused submission of that name, full or its last part. A last part that submissions of several
+    sources have says nothing about any of them, unless the source is given too."""
+    words = tuple(dict.fromkeys(tokens(name)))
+    if not words:
+        return None
+    entries, _ = await _candidates(words, None)
+    fresh = await get_submissions_fresh(entry.name for entry in entries[:NAMESAKES])
+    named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
+    if source is None and len({submission.source for submission in named}) > 1:
+        return None
+    refused = [s for s in named if s.state in CATEGORIES["rejected"] and source in (None, s.source)]
+    return max(refused, key=lambda submission: submission.updated_at, default=None)
+
+
+async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[Entry], str | None]:
+    """Newest first where one of the lists at least is complete; else with their words, as the index has them."""
+    asked = words[:MAX_LISTS]
+    driver = _driver(asked)
+    if after is not None and "#" in after:
+        return _walked(await read_words(WORDS, driver, after, descending=True))
+    lists = await asyncio.gather(*(read_words(WORDS, word, descending=True) for word in asked))
+    known = [each.names for each in lists if each.is_complete]
+    if not known:
+        return _walked(lists[asked.index(driver)])
+    ids = sorted(set.intersection(*known), reverse=True)
+    return [Entry(id_, "", id_) for id_ in ids if after is None or id_ < after], None
+
+
+def _walked(found: WordList) -> tuple[list[Entry], str | None]:
+    return found.entries, None if found.is_complete else found.entries[-1].sort
+
+
+def _is_shown(words: tuple[str, ...], entry: Entry, submission: Submission) -> bool:
+    own = submission_words(submission)
+    if entry.word:
+        driver = _driver(words[:MAX_LISTS])
+        if entry.word != max((word for word in own if begins(driver, word)), default=None):
+            return False  # it is shown under the last of its words that begin so, which comes first
+    return is_match(words, own)
+
+
+def _driver(words: tuple[str, ...]) -> str:
+    return max(words, key=len)
+
+
+def _is_called(submission: Submission, name: str) -> bool:
+    own = submission.skill_name.lower()
+    return name == own or ("/" not in name and own.rpartition("/")[2] == name)
