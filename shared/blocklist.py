@@ -4,6 +4,7 @@ An entry is scoped to the name and source it was made for. Only one without a so
 one "google" skill must not block every skill of that name.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -63,17 +64,30 @@ def blocked_by(entry: BlockEntry) -> Blocked:
 
 
 async def add_block(entry: BlockEntry) -> BlockEntry:
-    """Adds or sharpens an entry: severity only ever rises."""
-    doc = await get_kv().get(_key(entry.id))
-    old = None if doc is None else _ENTRY.decode(doc)
-    if old:
-        severity = max(old.severity, entry.severity, key=SEVERITIES.index)
-        entry = msgspec.structs.replace(entry, severity=severity, version=old.version + 1)
+    entry, put = await block_put(entry)
     try:
-        await get_kv().put(_put(entry, {"version": old.version} if old else ABSENT))
+        await get_kv().put(put)
     except ConditionFailed as error:
         raise Conflict("Somebody else changed this entry at the same moment.", code="changed_meanwhile") from error
     return entry
+
+
+async def block_put(entry: BlockEntry) -> tuple[BlockEntry, Put]:
+    """What adds or sharpens an entry, for the transaction of its caller: severity only ever rises."""
+    old = await find_entry(entry.id)
+    if old:
+        severity = max(old.severity, entry.severity, key=SEVERITIES.index)
+        entry = msgspec.structs.replace(entry, severity=severity, version=old.version + 1)
+    return entry, _put(entry, {"version": old.version} if old else ABSENT)
+
+
+def block_deletion(entry: BlockEntry) -> Delete:
+    return Delete(_key(entry.id), {"version": entry.version})
+
+
+async def find_entry(entry_id: str) -> BlockEntry | None:
+    doc = await get_kv().get(_key(entry_id))
+    return None if doc is None else _ENTRY.decode(doc)
 
 
 async def remove_block(entry_id: str) -> BlockEntry:
@@ -96,8 +110,13 @@ async def list_blocks() -> tuple[list[BlockEntry], list[str]]:
 
 async def remember_likeness(content_hash: str, signature: Sequence[int]) -> None:
     """Copies of blocked content with another name are caught from now on."""
-    for band in near_duplicates.bands(signature):
-        await _add_to_band(Key(f"near:{band}"), content_hash, signature)
+    keys = [Key(f"near:{band}") for band in near_duplicates.bands(signature)]
+    await asyncio.gather(*(_change_band(key, content_hash, tuple(signature)) for key in keys))
+
+
+async def forget_likeness(content_hash: str, signature: Sequence[int]) -> None:
+    keys = [Key(f"near:{band}") for band in near_duplicates.bands(signature)]
+    await asyncio.gather(*(_change_band(key, content_hash, None) for key in keys))
 
 
 async def find_alike(signature: Sequence[int]) -> tuple[str, float] | None:
@@ -132,18 +151,22 @@ def _put(entry: BlockEntry, expect: Expect) -> Put:
     return Put(_key(entry.id), encode(entry), attrs, expect)
 
 
-async def _add_to_band(key: Key, content_hash: str, signature: Sequence[int]) -> None:
+async def _change_band(key: Key, content_hash: str, signature: tuple[int, ...] | None) -> None:
+    """Puts the content into the band, or takes it out where there is no signature."""
     while True:
         doc = await get_kv().get(key)
         band = _Band({}, 0) if doc is None else _BAND.decode(doc)
-        if content_hash in band.signatures or len(band.signatures) >= MAX_ALIKE:
+        signatures = {each: known for each, known in band.signatures.items() if each != content_hash}
+        if signature is not None and len(signatures) < MAX_ALIKE:
+            signatures[content_hash] = signature
+        if signatures.keys() == band.signatures.keys():
             return
-        grown = _Band({**band.signatures, content_hash: tuple(signature)}, band.version + 1)
         expect: Expect = {"version": band.version} if doc else ABSENT
+        changed = _Band(signatures, band.version + 1)
         try:
-            await get_kv().put(Put(key, encode(grown), {"version": grown.version}, expect))
+            await get_kv().put(Put(key, encode(changed), {"version": changed.version}, expect))
         except ConditionFailed:
-            continue  # another block wrote the band: add to what it is now
+            continue  # another block wrote the band: change what it is now
         return
 
 

@@ -1,11 +1,11 @@
 """Results of scanners elsewhere. A critical one takes the skill out of the marketplace."""
 
 from shared.db import now
-from shared.errors import ConditionFailed, Conflict, LostLease, NotFound, Unavailable
+from shared.errors import Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import claim_lost, get_claimed_scan
 from shared.external_scan_store import replace_scan
 from shared.external_scans import ExternalScan, Outcome, finished, is_critical
-from shared.skill_store import block_skill
+from shared.skill_admin import block_skill
 from shared.telemetry import count, logger
 
 TRIES = 5
@@ -35,7 +35,7 @@ async def on_critical(name: str, reason: str, actor: str) -> None:
             await block_skill(name, reason, actor)
         except NotFound:
             return  # gone already
-        except (ConditionFailed, LostLease):
+        except Conflict:
             continue  # it changed at this moment: look again
         logger.warning("skill blocked by an external scan", extra={"skill": name, "problem": reason})
         count("ExternalBlocks")

@@ -9,11 +9,12 @@ import msgspec
 
 from shared.db import get_content, get_kv, now
 from shared.documents import encode
-from shared.errors import ConditionFailed, LostLease, PlatformError
+from shared.errors import ConditionFailed, Conflict, PlatformError
 from shared.kv import Key, Put
 from shared.receipt_store import Receipt, find_receipt, receipt_put
 from shared.scanner import RULE_SET_VERSION, ScanReport, scan_skill
-from shared.skill_store import block_skill, enumerate_published_skills, put_rescanned
+from shared.skill_admin import block_by_rule
+from shared.skill_store import enumerate_published_skills, put_rescanned
 from shared.skills import Skill
 from shared.submission_store import find_submission
 from shared.telemetry import count, logger
@@ -55,7 +56,7 @@ async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGE
         try:
             if (await rescan(skill)).blocked:
                 blocked.append(skill.name)
-        except (LostLease, ConditionFailed):
+        except (Conflict, ConditionFailed):
             logger.info("changed while being rescanned, left alone", extra={"skill": skill.name})
         except PlatformError as error:
             logger.error("rescan failed", exc_info=error, extra={"skill": skill.name})
@@ -77,7 +78,7 @@ async def rescan(skill: Skill) -> Rescanned:
     if worse:
         learned: dict[str, str | int] = {"rule_set": receipt.rule_set, "verdict": report.verdict, "score": report.score}
         reason = f"A newer rule set found: {summary_of(report)}"
-        await block_skill(skill.name, reason, "system", parked_by="rule", **learned)
+        await block_by_rule(skill, reason, **learned)
     else:
         await put_rescanned(skill, report, receipt.rule_set)
     return Rescanned(

@@ -46,13 +46,14 @@ def alike_key(name: str) -> Key:
 
 
 def skill_put(skill: Skill, expect: Expect) -> Put:
-    attrs: dict[str, str | int] = {
-        "recordVersion": skill.record_version,
-        "row": encode({"name": skill.name}),
-        "listPk": f"{LISTS['skill:']}#{shard_of(skill.name)}",
-        "listSk": f"{stamp(skill.published_at)}#{skill.name}",
-    }
-    if skill.unindexed_since:
+    attrs: dict[str, str | int] = {"recordVersion": skill.record_version}
+    if not skill.is_deleted:  # a tombstone is in no list
+        attrs |= {
+            "row": encode({"name": skill.name}),
+            "listPk": f"{LISTS['skill:']}#{shard_of(skill.name)}",
+            "listSk": f"{stamp(skill.published_at)}#{skill.name}",
+        }
+    if skill.unindexed_since and not skill.is_deleted:
         due = stamp(skill.unindexed_since + STUCK_THRESHOLD)
         attrs |= {"duePk": f"due:unindexed#{shard_of(skill.name)}", "dueSk": f"{due}#{skill.name}"}
     return Put(skill_key(skill.name), encode(skill), attrs, expect)

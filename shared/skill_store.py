@@ -23,8 +23,8 @@ from shared.skill_index import (
     skill_put,
 )
 from shared.skill_index import skill_key as skill_key
-from shared.skills import Skill, SkillCounts, SkillVersion, Told, full_name, next_version, sort_key, split_name
-from shared.submission_store import commit, find_submission, move_submission
+from shared.skills import Skill, SkillCounts, SkillVersion, Told, full_name, next_version, sort_key, split_name, told_by
+from shared.submission_store import commit, move_submission
 from shared.submissions import CATEGORIES, Change, State, Submission, move
 from shared.telemetry import logger
 
@@ -45,12 +45,18 @@ async def publish_stored(submission: Submission, receipt: Receipt, current: Skil
         reason = "The stored content is not the content that was scanned."
         return await move_submission(submission, State.RESCAN_REQUIRED, "system", reason, parked_by="rule")
     published = await publish(submission, receipt, current)
-    await asyncio.gather(_make_findable(published, current, receipt.report), _ask_scanners_elsewhere(published))
+    if published.state not in CATEGORIES["published"]:
+        return published
+    is_new = current is None or current.content_hash != published.content_hash
+    found = [make_findable(_skill_of(published, current, receipt.report))] if is_new else []
+    await asyncio.gather(*found, _ask_scanners_elsewhere(published))
     return published
 
 
 async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
     """The move, the skill, its version and its short name in one transaction: all of them or none."""
+    if current and current.is_deleted:
+        return await move_submission(submission, State.BLOCKED, "system", name_is_gone(current), parked_by="person")
     if current and current.content_hash == submission.content_hash:
         return await commit(lambda at: _published(submission, current.current_version, at))  # nothing new to publish
     wanted = receipt.report.front_matter.version or None
@@ -98,23 +104,6 @@ async def get_versions(name: str) -> list[SkillVersion]:
     return [_VERSION.decode(row.text) for row in reversed(rows)]
 
 
-async def block_skill(
-    name: str, reason: str, actor: str, parked_by: str = "person", **learned: str | int
-) -> Submission | None:
-    """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it."""
-    skill = await get_skill(name)
-    blocked = msgspec.structs.replace(
-        skill, is_blocked=True, was_blocked=True, block_reason=reason, record_version=skill.record_version + 1
-    )
-    put = skill_put(blocked, {"recordVersion": skill.record_version})
-    submission = await find_submission(skill.submission_id)
-    if submission is None or submission.state not in CATEGORIES["published"]:
-        await get_kv().put(put)
-        return submission
-    change = lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by=parked_by, **learned)  # noqa: E731
-    return await commit(change, lambda _: [put])
-
-
 async def put_rescanned(skill: Skill, report: ScanReport, rule_set: str) -> None:
     """What a newer rule set says of a published skill, when it says nothing worse."""
     scanned = msgspec.structs.replace(
@@ -140,15 +129,19 @@ async def migrate_skill_slugs() -> list[str]:
     return sorted([full_name(skill) for skill in old if await _rename(skill, full_name(skill))])
 
 
-async def _make_findable(published: Submission, current: Skill | None, report: ScanReport) -> None:
+async def make_findable(skill: Skill) -> None:
     """It is published whatever becomes of this: until its words are written, the skill says so, and the stuck scan
     writes them."""
-    if current and current.content_hash == published.content_hash:
-        return
     try:
-        await index_skill(_skill_of(published, current, report))
+        await index_skill(skill)
     except Unavailable:
-        logger.exception("words not written, left to the stuck scan", extra={"skill": published.skill_name})
+        logger.exception("words not written, left to the stuck scan", extra={"skill": skill.name})
+
+
+def name_is_gone(skill: Skill) -> str:
+    return (
+        f"The skill {skill.name} was deleted ({skill.delete_reason}). Its name is not used again: choose another one."
+    )
 
 
 async def _ask_scanners_elsewhere(published: Submission) -> None:
@@ -224,12 +217,8 @@ def _version_of(skill: Skill, current: Skill | None) -> SkillVersion:
         score=skill.score,
         commit=skill.commit,
         diff_summary=f"changed since {current.current_version}" if current else "first version",
-        told=told_of(skill),
+        told=Told(**told_by(skill)),
     )
-
-
-def told_of(skill: Skill) -> Told:
-    return Told(**{name: getattr(skill, name) for name in Told.__struct_fields__})
 
 
 def version_put(version: SkillVersion) -> Put:

@@ -2,7 +2,7 @@
 
 import re
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -61,6 +61,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     verdict: str | None
     judge_score: int | None
     rule_set: str | None
+
+
+def told_by(skill: "Skill | Told") -> dict[str, Any]:
+    return {name: getattr(skill, name) for name in Told.__struct_fields__}
 
 
 class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -25,8 +25,9 @@ from shared.receipt_store import (
     receipt_put,
 )
 from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
+from shared.skill_index import alike_key, alike_name, decode_skill, is_confusable, skill_key
 from shared.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, find_place, source_today
-from shared.skill_store import publish_stored, skill_key
+from shared.skill_store import LOOK_ALIKE, name_is_gone, publish_stored
 from shared.skills import Skill
 from shared.submission_store import commit, find_by_identity, find_submission, unique_key, words_of
 from shared.submissions import State, Submission, move, touch
@@ -59,8 +60,8 @@ async def verify(held: Held) -> None:
     known = await _read_known(held.submission, content_hash, fetched.unseen)
     if known.block:
         raise blocked_by(known.block)
-    await _refuse_taken_name(held.submission, known.skill)
-    scanned = known.receipt or await _scan(fetched, content_hash)
+    await _refuse_taken_name(held.submission, known.skill, content_hash)
+    scanned = _looked_at_name(known.receipt or await _scan(fetched, content_hash), known.confused_with)
     outcome, receipt = await _weigh(held, fetched, scanned, known.clearance)
     facts = _facts(content_hash, receipt, outcome)
     await held.move(outcome.state, outcome.reason, also=receipt_put(receipt), parked_by=outcome.parked_by, **facts)
@@ -75,6 +76,7 @@ class _Known(NamedTuple):
     receipt: Receipt | None
     clearance: Clearance | None
     skill: Skill | None
+    confused_with: str | None  # a published name that people take this new one for
 
 
 async def _fetch(held: Held) -> Fetched:
@@ -89,8 +91,8 @@ async def _fetch(held: Held) -> Fetched:
 async def _read_known(submission: Submission, content_hash: str, unseen: str) -> _Known:
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
     receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unseen), clearance_key(content_hash)
-    skill = skill_key(submission.skill_name)
-    read = await get_kv().get_many([*blocks, receipt, clearance, skill])
+    skill, alike = skill_key(submission.skill_name), alike_key(submission.skill_name)
+    read = await get_kv().get_many([*blocks, receipt, clearance, skill, alike])
     if read.failed:
         raise Unavailable("The store did not give everything that is known of this skill.")
     docs = read.found
@@ -98,8 +100,15 @@ async def _read_known(submission: Submission, content_hash: str, unseen: str) ->
         block=worst_entry(docs[key] for key in blocks if key in docs),
         receipt=read_receipt(docs[receipt]) if receipt in docs else None,
         clearance=read_clearance(docs[clearance]) if clearance in docs else None,
-        skill=msgspec.json.decode(docs[skill], type=Skill) if skill in docs else None,
+        skill=decode_skill(docs[skill]) if skill in docs else None,
+        confused_with=None if skill in docs else _confused_with(submission.skill_name, docs.get(alike)),
     )
+
+
+def _confused_with(name: str, alike: str | None) -> str | None:
+    """Asked once, of a new name: whoever let it in has seen it."""
+    other = None if alike is None else alike_name(alike)
+    return other if other and is_confusable(name, other) else None
 
 
 async def _take_identity(held: Held, fetched: Fetched) -> None:
@@ -138,8 +147,16 @@ async def _store(submission: Submission, fetched: Fetched) -> str:
     return await get_content().put_files(fetched.files)
 
 
-async def _refuse_taken_name(submission: Submission, skill: Skill | None) -> None:
-    if skill is None or skill.submission_id == submission.id:
+async def _refuse_taken_name(submission: Submission, skill: Skill | None, content_hash: str) -> None:
+    if skill is None:
+        return
+    if skill.is_deleted:
+        raise Refused(name_is_gone(skill))
+    if content_hash in skill.yanked_content:
+        raise Refused(
+            f"A version of {skill.name} with exactly this content was yanked. Submit it with what was wrong mended."
+        )
+    if skill.submission_id == submission.id:
         return
     first = await find_submission(skill.submission_id)
     where = f" in {first.skill_path!r}" if first else ""
@@ -147,6 +164,17 @@ async def _refuse_taken_name(submission: Submission, skill: Skill | None) -> Non
         f"The name {skill.name} is taken by the skill{where} (submission {skill.submission_id})."
         " Rename the folder of this one."
     )
+
+
+def _looked_at_name(receipt: Receipt, confused_with: str | None) -> Receipt:
+    """A receipt is of content and may have been written under another name, so this finding is made anew each time."""
+    report = receipt.report
+    about_content = tuple(finding for finding in report.findings if finding.rule != LOOK_ALIKE)
+    if confused_with is None and about_content == report.findings:
+        return receipt
+    about_name = [finding_for(LOOK_ALIKE, "SKILL.md", confused_with)] if confused_with else []
+    report = msgspec.structs.replace(report, findings=about_content).adding(about_name)
+    return msgspec.structs.replace(receipt, report=report)
 
 
 async def _scan(fetched: Fetched, content_hash: str) -> Receipt:

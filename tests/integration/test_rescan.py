@@ -13,7 +13,8 @@ from shared.receipt_store import find_receipt, receipt_key
 from shared.rescan import rescan_published
 from shared.scanner import RULE_SET_VERSION
 from shared.secret_store import AdminToken
-from shared.skill_store import find_skill, get_published_skills_list, skill_key
+from shared.skill_search import get_published_skills_list
+from shared.skill_store import find_skill, skill_key
 from shared.skills import Skill
 from shared.submission_store import get_history, get_submission, submission_key
 from shared.submissions import State

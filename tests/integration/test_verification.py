@@ -11,8 +11,9 @@ from shared.errors import BadGateway, Conflict, InvalidRequest, Unprocessable
 from shared.pipeline import DONE
 from shared.receipt_store import find_receipt
 from shared.secret_store import AdminToken
+from shared.skill_admin import block_skill
 from shared.skill_search import get_published_skills_list
-from shared.skill_store import block_skill, find_skill, get_versions
+from shared.skill_store import find_skill, get_versions
 from shared.submission_store import get_history, get_submission
 from shared.submissions import State
 from tests.support.builders import processed

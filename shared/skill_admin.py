@@ -1,0 +1,209 @@
+"""What people decide about a published skill: block, yank, delete, and back. Each verb is one transaction, guarded by
+the skill's version, and takes the caller's own writes along, such as the audit entry.
+
+Yank: a version stays to be seen, marked, and is no longer the current one: the newest version that is not yanked is. A
+skill whose versions are all yanked is in no list, and can still be looked at. Delete: a tombstone. Nothing of the skill
+is served any more, and its name is never used again.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from shared.blocklist import (
+    BlockEntry,
+    block_deletion,
+    block_keys,
+    block_put,
+    entry_for,
+    find_entry,
+    forget_likeness,
+    remember_likeness,
+    worst_entry,
+)
+from shared.db import get_kv, now
+from shared.errors import ConditionFailed, Conflict, LostLease, NotFound
+from shared.kv import Put, Write
+from shared.receipt_store import read_receipt, receipt_key
+from shared.skill_index import skill_put
+from shared.skill_source import UPLOADS
+from shared.skill_store import get_skill, get_versions, make_findable, version_put
+from shared.skills import Skill, SkillVersion, told_by
+from shared.submission_store import commit, find_submission
+from shared.submissions import CATEGORIES, Change, State, Submission, move
+from shared.telemetry import logger
+
+
+async def block_skill(
+    name: str, reason: str, actor: str, severity: str = "high", also: Sequence[Write] = ()
+) -> Submission | None:
+    """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it, and the
+    blocklist keeps it out. Copies are made known first: if we fail after that, nothing bad is let in."""
+    skill = await get_skill(name)
+    await _tell_copies(skill, is_blocked=True)
+    _, entry = await block_put(entry_for(skill.name, reason, source_of(skill), severity))
+    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [entry, *also])
+
+
+async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Submission | None:
+    """What a newer rule set says. A reviewer may see it otherwise, and mended content may come back: no blocklist."""
+    return await _commit_with_submission(
+        skill, _blocked(skill, reason), reason, "system", [], parked_by="rule", **learned
+    )
+
+
+async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
+    """Back in the marketplace, with its submission published again. That it was blocked once is not forgotten."""
+    skill = await get_skill(name)
+    if not skill.is_blocked:
+        raise Conflict(f"The skill {skill.name} is not blocked.", code="not_blocked")
+    entry = await find_entry(entry_for(skill.name, reason, source_of(skill)).id)
+    await _refuse_other_entries(skill, entry)
+    await _tell_copies(skill, is_blocked=False)
+    put = skill_put(_next(skill, is_blocked=False, block_reason=None), {"recordVersion": skill.record_version})
+    writes: list[Write] = [put, *([block_deletion(entry)] if entry else []), *also]
+    submission = await find_submission(skill.submission_id)
+    if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
+        await _transact(writes)
+        return submission
+    return await _commit(lambda at: _published_again(submission, skill, actor, at, reason), writes)
+
+
+async def yank_version(name: str, version: str, reason: str, also: Sequence[Write] = ()) -> Skill:
+    return await _mark(name, version, True, reason, also)
+
+
+async def unyank_version(name: str, version: str, also: Sequence[Write] = ()) -> Skill:
+    return await _mark(name, version, False, None, also)
+
+
+async def delete_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
+    skill = await get_skill(name)
+    deleted = _next(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
+    told = f"The skill was deleted: {reason.rstrip('.')}. Its name is not used again."
+    return await _commit_with_submission(skill, deleted, told, actor, also)
+
+
+def source_of(skill: Skill) -> str:
+    """As submissions and the blocklist name it."""
+    return skill.repo_url.lower() if skill.repo_url else UPLOADS
+
+
+def _blocked(skill: Skill, reason: str) -> Skill:
+    return _next(skill, is_blocked=True, was_blocked=True, block_reason=reason)
+
+
+async def _commit_with_submission(
+    before: Skill,
+    after: Skill,
+    reason: str,
+    actor: str,
+    also: Sequence[Write],
+    parked_by: str = "person",
+    **learned: str | int,
+) -> Submission | None:
+    """A submission that is published is parked with its skill; one that is on its way is decided by its worker."""
+    writes: list[Write] = [skill_put(after, {"recordVersion": before.record_version}), *also]
+    submission = await find_submission(before.submission_id)
+    if submission is None or submission.state not in CATEGORIES["published"]:
+        await _transact(writes)
+        return submission
+    return await _commit(
+        lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by=parked_by, **learned), writes
+    )
+
+
+async def _commit(change_at: Callable[[datetime], Change], writes: Sequence[Write]) -> Submission:
+    try:
+        return await commit(change_at, lambda _: writes)
+    except (ConditionFailed, LostLease) as error:
+        raise _changed() from error
+
+
+async def _transact(writes: Sequence[Write]) -> None:
+    try:
+        await get_kv().transact(lambda: writes)
+    except ConditionFailed as error:
+        raise _changed() from error
+
+
+def _changed() -> Conflict:
+    return Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
+
+
+def _published_again(submission: Submission, skill: Skill, actor: str, at: datetime, reason: str) -> Change:
+    """Two entries in its history, as the states demand, in one step."""
+    approved = move(submission, State.AUTO_APPROVED, actor, at, reason)
+    told = f"published as version {skill.current_version}"
+    again = move(approved.after, submission.publish_as, actor, at, told, parked_by=None)
+    after = msgspec.structs.replace(again.after, version=submission.version + 1)
+    return Change(submission, after, approved.entries + again.entries)
+
+
+async def _refuse_other_entries(skill: Skill, own: BlockEntry | None) -> None:
+    read = await get_kv().get_many(block_keys(skill.name, source_of(skill), skill.content_hash))
+    entry = worst_entry(doc for key, doc in read.found.items() if own is None or key.pk != f"block:{own.id}")
+    if entry:
+        raise Conflict(f"The blocklist names it: {entry.reason}. Remove that entry first.", code="blocklisted")
+
+
+async def _tell_copies(skill: Skill, is_blocked: bool) -> None:
+    doc = await get_kv().get(receipt_key(skill.content_hash, skill.rule_set or ""))
+    if doc is None:
+        logger.warning("no receipt, so copies are not known", extra={"skill": skill.name})
+        return
+    signature = read_receipt(doc).report.signature
+    await (remember_likeness if is_blocked else forget_likeness)(skill.content_hash, signature)
+
+
+async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, also: Sequence[Write]) -> Skill:
+    skill = await get_skill(name)
+    versions = {one.version: one for one in await get_versions(skill.name)}
+    if version not in versions:
+        raise NotFound(f"There is no version {version[:40]!r} of {skill.name}.", code="version_not_found")
+    if versions[version].is_yanked == is_yanked:
+        state = "yanked already" if is_yanked else "not yanked"
+        raise Conflict(f"Version {version} of {skill.name} is {state}.", code="nothing_to_change")
+    marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason)
+    after = _settled(skill, list({**versions, version: marked}.values()))
+    await _transact([skill_put(after, {"recordVersion": skill.record_version}), _remarked(marked), *also])
+    if after.unindexed_since:
+        await make_findable(after)
+    return after
+
+
+def _remarked(version: SkillVersion) -> Put:
+    put = version_put(version)
+    return Put(put.key, put.doc, expect={"pk": put.key.pk})  # it is there; the skill's version guards it
+
+
+def _settled(skill: Skill, versions: Sequence[SkillVersion]) -> Skill:
+    """The current version is the newest that is not yanked. `versions`: newest first."""
+    alive = [version for version in versions if not version.is_yanked]
+    current = alive[0] if alive else None
+    yanked = {version.content_hash for version in versions} - {version.content_hash for version in alive}
+    settled = _next(skill, is_yanked=current is None, yanked_content=tuple(sorted(yanked)))
+    if current and current.version != skill.current_version:
+        settled = _with_current(settled, current)
+    latest = versions[0].version if versions[0].version != settled.current_version else None
+    return msgspec.structs.replace(settled, latest_version=latest)
+
+
+def _with_current(skill: Skill, version: SkillVersion) -> Skill:
+    at = now()
+    return msgspec.structs.replace(
+        skill,
+        current_version=version.version,
+        content_hash=version.content_hash,
+        cert_tier=version.cert_tier,
+        score=version.score,
+        commit=version.commit,
+        updated_at=at,
+        unindexed_since=at,
+        **(told_by(version.told) if version.told else {}),
+    )
+
+
+def _next(skill: Skill, **set_: object) -> Skill:
+    return msgspec.structs.replace(skill, record_version=skill.record_version + 1, **set_)
