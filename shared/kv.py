@@ -18,6 +18,7 @@ LISTS = {
     "skill:": "skills:published-index",
     "dead-letter:": "dead-letters:index",
     "block:": "blocklist:index",
+    "report:": "reports:index",
 }
 
 

@@ -165,7 +165,7 @@ def _publication(change: Change, current: Skill | None, report: ScanReport) -> l
     expect: Expect = {"recordVersion": current.record_version} if current else ABSENT
     writes: list[Write] = [skill_put(skill, expect), version_put(_version_of(skill, current)), alias_put(skill.name)]
     if current is None:
-        writes.append(counts_put(SkillCounts(name=skill.name), expect=None))
+        writes.append(counts_put(SkillCounts(name=skill.name, record_version=1), expect=None))
         writes += [] if LOOK_ALIKE in deciding_rules(report) else [alike_put(skill.name)]
     return writes
 

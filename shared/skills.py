@@ -73,7 +73,7 @@ class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     name: str
     installs: int = 0
     open_reports: int = 0
-    record_version: int = 1
+    record_version: int = 0  # 0: nothing is stored yet
 
 
 class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -26,7 +26,7 @@ def a_skill(name: str, number: int = 0, **more) -> Skill:
 
 def puts_of(skill: Skill, installs: int = 0) -> list[Put]:
     alias = Put(Key(f"skill:alias:{split_name(skill.name).slug.lower()}", skill.name), encode({"name": skill.name}))
-    counts = counts_put(SkillCounts(name=skill.name, installs=installs), None)
+    counts = counts_put(SkillCounts(name=skill.name, installs=installs, record_version=1), None)
     return [skill_put(skill, None), alias, counts, alike_put(skill.name), *index_puts(skill)]
 
 
