@@ -18,7 +18,7 @@ from shared.decision import Community, Trust, trust
 from shared.documents import encode, parse_each, stamp
 from shared.errors import ConditionFailed, Conflict, InvalidRequest, NotFound, Unavailable
 from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Write, shard_of
-from shared.skill_index import counts_put, read_skills
+from shared.skill_index import ReadSkills, counts_put, read_skills
 from shared.skills import Skill, SkillCounts
 from shared.timing import STORE_BUDGET, attempts_within
 
@@ -66,7 +66,7 @@ async def count_installs(names: Iterable[str]) -> Installed:
             raise Unavailable("The store did not give everything that is known of these skills.")
         known = {name: skill for name, skill in read.skills.items() if skill.is_listed}
         counted[:] = sorted(known)
-        return [_counted(skill, read.counts[name], installs=asked[name]) for name, skill in known.items()]
+        return [_counted(skill.name, read.counts[name], installs=asked[name]) for name, skill in known.items()]
 
     await _write_when_unchanged(build)
     return Installed(counted, sorted(asked.keys() - set(counted)))
@@ -84,13 +84,18 @@ async def add_report(name: str, type_: str, description: str, at: datetime) -> R
         id=f"{stamp(at)}-{secrets.token_hex(4)}", skill_name=name, type=type_, description=text, created_at=at
     )
 
+    added: list[Report] = []
+
     async def build() -> list[Write]:
-        skill, counts = await _skill_and_counts(name)
-        named = msgspec.structs.replace(report, skill_name=skill.name)
-        return [_report_put(named, ABSENT), _counted(skill, counts, open_reports=1)]
+        read = await _read_one(name)
+        skill = read.skills.get(name.lower())
+        if skill is None or skill.is_deleted:
+            raise NotFound(f"There is no skill {name[:80]!r} here.", code="skill_not_found")
+        added[:] = [msgspec.structs.replace(report, skill_name=skill.name)]
+        return [_report_put(added[0], ABSENT), _counted(skill.name, read.counts[name.lower()], open_reports=1)]
 
     await _write_when_unchanged(build)
-    return report
+    return added[0]
 
 
 async def settle_report(report_id: str, outcome: str, by: str, at: datetime, also: Sequence[Write] = ()) -> Report:
@@ -110,9 +115,10 @@ async def settle_report(report_id: str, outcome: str, by: str, at: datetime, als
             record_version=report.record_version + 1,
         )
         settled[:] = [closed]
-        skill, counts = await _skill_and_counts(report.skill_name)
+        name = report.skill_name
+        counts = (await _read_one(name)).counts[name.lower()]
         put = _report_put(closed, {"recordVersion": report.record_version})
-        return [put, _counted(skill, counts, open_reports=-1), *also]
+        return [put, _counted(name, counts, open_reports=-1), *also]
 
     await _write_when_unchanged(build)
     return settled[0]
@@ -170,20 +176,17 @@ async def _write_when_unchanged(build: Callable[[], Awaitable[list[Write]]]) -> 
     raise Unavailable("Too many others count the same skill at this moment.")
 
 
-async def _skill_and_counts(name: str) -> tuple[Skill, SkillCounts]:
+async def _read_one(name: str) -> ReadSkills:
     read = await read_skills([name])
-    if read.failed or name.lower() not in read.counts:
+    if read.failed or not read.counts:
         raise Unavailable("The store did not give this skill.")
-    skill = read.skills.get(name.lower())
-    if skill is None:
-        raise NotFound(f"There is no skill {name[:80]!r} here.", code="skill_not_found")
-    return skill, read.counts[name.lower()]
+    return read
 
 
-def _counted(skill: Skill, counts: SkillCounts, installs: int = 0, open_reports: int = 0) -> Put:
+def _counted(name: str, counts: SkillCounts, installs: int = 0, open_reports: int = 0) -> Put:
     is_stored = counts.record_version > 0
     after = SkillCounts(
-        name=skill.name,
+        name=name,
         installs=counts.installs + installs,
         open_reports=max(0, counts.open_reports + open_reports),
         record_version=counts.record_version + 1,

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from shared.decision import Community, trust
+from shared.community import trust_of
 from shared.diffs import FileDiff
 from shared.receipt_store import Receipt
-from shared.skills import Skill, SkillVersion, split_name
+from shared.skills import Skill, SkillCounts, SkillVersion, split_name
 from shared.stats import Hour, Stats
 from shared.submission_list import Listing
 from shared.submission_store import SubmissionRow
@@ -189,7 +189,7 @@ def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
     ]
 
 
-def skill_view(skill: Skill, at: datetime) -> SkillView:
+def skill_view(skill: Skill, at: datetime, counts: SkillCounts | None = None) -> SkillView:
     name = split_name(skill.name)
     return SkillView(
         name=skill.name,
@@ -200,7 +200,7 @@ def skill_view(skill: Skill, at: datetime) -> SkillView:
         repo_url=skill.repo_url,
         version=skill.current_version,
         tier=TIERS.get(skill.cert_tier),
-        trust=_trust(skill, at),
+        trust=_trust(skill, at, counts),
         capabilities=_capabilities(skill.capabilities),
         category=skill.category,
         tags=skill.tags,
@@ -268,11 +268,10 @@ def _facts(submission: Submission, receipt: Receipt | None) -> list[tuple[str, s
     ]
 
 
-def _trust(skill: Skill, at: datetime) -> list[Tick]:
+def _trust(skill: Skill, at: datetime, counts: SkillCounts | None) -> list[Tick]:
     """What the tier and the score rest on, one line each."""
-    community = Community(age=at - skill.published_at, was_ever_blocked=skill.was_blocked)
     is_certified = skill.cert_tier == "CERTIFIED"
-    earned = trust(skill.verdict, skill.judge_score, skill.has_provenance, community, is_certified, skill.is_blocked)
+    earned = trust_of(skill, counts, at)
     judged = f"Judged {skill.judge_score} of 100" if skill.judge_score is not None else "No judge has read it"
     return [
         Tick("check" if earned.score >= 60 else "alert", f"Trust {earned.tier}, {earned.score} of 100"),
