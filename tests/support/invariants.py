@@ -1,63 +1,228 @@
-"""What must hold at every moment (I1–I5, I14), checked on the in-memory store itself."""
+"""What must hold at every moment (I1–I16), checked on the in-memory stores themselves.
 
-from collections import Counter
+`check_invariants` looks at one moment. A `Watcher` also remembers the moments before it and who wrote what.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
 from shared.kv import Key
+from shared.queue import Poison, parse_body
+from shared.skills import Skill, SkillVersion
 from shared.stats import COUNTER_KEYS
-from shared.submissions import LEGAL_MOVES, HistoryEntry, State, Submission, due_at
-from tests.support.memory import MemoryKV
+from shared.submission_store import LARGEST_ROW
+from shared.submissions import (
+    ACTIVE_STATES,
+    CATEGORIES,
+    LEGAL_MOVES,
+    PARKED_STATES,
+    TERMINAL_STATES,
+    HistoryEntry,
+    State,
+    Submission,
+    due_at,
+)
+from shared.timing import MAX_ATTEMPTS
+from tests.support.memory import Stored
+
+Items = Mapping[Key, Stored]
 
 
-def check_invariants(kv: MemoryKV) -> None:
-    submissions = [_decode(kv, key) for key in kv.items if key.pk.startswith("sub:")]
-    for submission in submissions:
-        _check_history(kv, submission)
-        _check_publication(kv, submission)
-        _check_index(kv, submission)
-    _check_counters(kv, submissions)
-    identities = [(submission.source, submission.skill_path) for submission in submissions]
-    assert len(set(identities)) == len(identities), "I7: one identity, one submission"
+def check_invariants(kv: Any) -> None:
+    """I2–I5, I7, I8 and I14, on anything with `items`."""
+    items: Items = kv.items
+    submissions = submissions_of(items)
+    histories = histories_of(items)
+    versions = versions_of(items)
+    for submission in submissions.values():
+        _check_history(submission, histories[submission.id])
+        _check_attempts(submission, histories[submission.id])
+        _check_index(items, submission)
+        if submission.state in CATEGORIES["published"]:
+            hashes = {version.content_hash for version in versions[submission.skill_name.lower()]}
+            assert submission.content_hash in hashes, "I4: published, so its version exists"
+    _check_marketplace(items, versions, histories)
+    _check_counters(items, submissions)
+    _check_identities(items, submissions)
 
 
-def _decode(kv: MemoryKV, key: Key) -> Submission:
-    return msgspec.json.decode(kv.items[key].doc, type=Submission)
+def submissions_of(items: Items) -> dict[str, Submission]:
+    found = [_SUBMISSION.decode(item.doc) for key, item in items.items() if key.pk.startswith("sub:")]
+    return {submission.id: submission for submission in found}
 
 
-def _check_history(kv: MemoryKV, submission: Submission) -> None:
-    keys = sorted(key for key in kv.items if key.pk == f"hist:{submission.id}")
-    history = [msgspec.json.decode(kv.items[key].doc, type=HistoryEntry) for key in keys]
+def histories_of(items: Items) -> dict[str, list[HistoryEntry]]:
+    histories: dict[str, list[HistoryEntry]] = defaultdict(list)
+    for key in sorted(key for key in items if key.pk.startswith("hist:")):
+        histories[key.pk.removeprefix("hist:")].append(_ENTRY.decode(items[key].doc))
+    return histories
+
+
+def versions_of(items: Items) -> dict[str, list[SkillVersion]]:
+    versions: dict[str, list[SkillVersion]] = defaultdict(list)
+    for key in sorted(key for key in items if key.pk.startswith("version:")):
+        versions[key.pk.removeprefix("version:")].append(_VERSION.decode(items[key].doc))
+    return versions
+
+
+_SUBMISSION = msgspec.json.Decoder(Submission)
+_ENTRY = msgspec.json.Decoder(HistoryEntry)
+_VERSION = msgspec.json.Decoder(SkillVersion)
+_SKILL = msgspec.json.Decoder(Skill)
+
+
+def _check_history(submission: Submission, history: list[HistoryEntry]) -> None:
     assert [entry.seq for entry in history] == list(range(1, submission.seq + 1)), "I3: history only grows"
     assert history[-1].to_state == submission.state, "I3: the last entry is the state"
-    assert history[0].from_state is None
+    assert history[0].from_state is None, "I3: only creation comes from nowhere"
     for before, after in pairwise(history):
-        assert after.from_state == before.to_state
+        assert after.from_state == before.to_state, "I3: no gap"
         assert after.to_state in LEGAL_MOVES[before.to_state], "I2: only legal moves"
+        if before.to_state in TERMINAL_STATES:
+            by_decision = after.actor.startswith("admin:") or after.actor == "system"
+            assert by_decision, "I2: terminal states absorb except an explicit reopen"
+            assert after.reason, "I2: a reopen is logged with its reason"
 
 
-def _check_publication(kv: MemoryKV, submission: Submission) -> None:
-    if submission.state not in (State.PUBLISHED, State.VENDOR_APPROVED):
-        return
-    versions = [
-        msgspec.json.decode(item.doc) for key, item in kv.items.items() if key.pk == f"version:{submission.skill_name}"
-    ]
-    assert submission.content_hash in {version["contentHash"] for version in versions}, "I4: published, so it exists"
+def _check_attempts(submission: Submission, history: list[HistoryEntry]) -> None:
+    """I8: the record's count is the one its history tells."""
+    attempts = 0
+    for entry in history:
+        if entry.to_state is State.TIER1_SCANNING:
+            attempts += 1
+        elif entry.to_state is State.RECEIVED:
+            if entry.actor in ("worker", "recovery"):
+                assert entry.reason, "I8: an attempt that failed says why"
+                attempts -= bool(entry.reason.startswith("deferred:"))
+            else:
+                attempts = 0
+        elif entry.to_state is State.AUTO_APPROVED and entry.actor.startswith("admin:"):
+            attempts = 0
+        assert 0 <= attempts <= MAX_ATTEMPTS, "I8: attempts stay within their budget"
+    assert submission.attempts == attempts, "I8: attempts are those of the history"
 
 
-def _check_counters(kv: MemoryKV, submissions: list[Submission]) -> None:
+def _check_marketplace(
+    items: Items, versions: Mapping[str, list[SkillVersion]], histories: Mapping[str, list[HistoryEntry]]
+) -> None:
+    for key, item in items.items():
+        if not key.pk.startswith("skill:") or key.pk.startswith("skill:alias:"):
+            continue
+        skill = _SKILL.decode(item.doc)
+        assert key.pk == f"skill:{skill.name.lower()}", "I4: one skill per name"
+        current = [v for v in versions[skill.name.lower()] if v.version == skill.current_version]
+        assert [v.content_hash for v in current] == [skill.content_hash], "I4: a skill shows a version that exists"
+    for of_one_name in versions.values():
+        for version in of_one_name:
+            named = {
+                entry.reason for entry in histories[version.submission_id] if entry.to_state in CATEGORIES["published"]
+            }
+            assert f"published as version {version.version}" in named, "I4: a version was published by its submission"
+        for earlier, later in pairwise(of_one_name):
+            assert earlier.content_hash != later.content_hash, "I4: nothing is published twice"
+
+
+def _check_counters(items: Items, submissions: Mapping[str, Submission]) -> None:
     counted: Counter[str] = Counter()
     for key in COUNTER_KEYS:
-        if key in kv.items:
-            counted.update(kv.items[key].attrs)
-    assert +counted == Counter(submission.state for submission in submissions), "I5: counters equal a recount"
+        if key in items:
+            counted.update(items[key].attrs)
+    recount = Counter(submission.state for submission in submissions.values())
+    assert +counted == recount, "I5, I14: counters and cards equal a recount"
     assert min(counted.values(), default=0) >= 0, "I5: none negative"
 
 
-def _check_index(kv: MemoryKV, submission: Submission) -> None:
-    attrs = kv.items[Key(f"sub:{submission.id}")].attrs
+def _check_identities(items: Items, submissions: Mapping[str, Submission]) -> None:
+    identities = [(submission.source, submission.skill_path) for submission in submissions.values()]
+    assert len(set(identities)) == len(identities), "I7: one identity, one submission"
+    for (source, path), submission in zip(identities, submissions.values(), strict=True):
+        unique = items.get(Key(f"unique:{source}", path))
+        if unique is not None:  # tests of single stores make records without one
+            assert msgspec.json.decode(unique.doc)["id"] == submission.id, "I7: the identity leads to its submission"
+
+
+def _check_index(items: Items, submission: Submission) -> None:
+    attrs = items[Key(f"sub:{submission.id}")].attrs
     assert attrs["statePk"].partition("#")[0] == submission.state, "I14: the index follows the record"
-    assert msgspec.json.decode(attrs["row"])["state"] == submission.state
-    assert len(attrs["row"]) <= 700
-    assert ("duePk" in attrs) == (due_at(submission) is not None)
+    assert msgspec.json.decode(attrs["row"])["state"] == submission.state, "I14: the row follows the record"
+    assert len(attrs["row"].encode()) <= LARGEST_ROW
+    assert ("duePk" in attrs) == (due_at(submission) is not None), "I14: what is due is found"
+
+
+class Watcher:
+    """Remembers. `slack` is how far the clocks of those who act may be apart."""
+
+    def __init__(self) -> None:
+        self.slack = timedelta()
+        self.violations: list[str] = []
+        self.accepted: set[str] = set()
+        self._records: dict[str, Submission] = {}
+        self._histories: dict[str, list[HistoryEntry]] = {}
+        self._may_die: set[str] = set()  # messages that may become a dead letter
+
+    def check(self, kv: Any, at_rest: bool = False) -> None:
+        assert not self.violations, self.violations
+        check_invariants(kv)
+        records, histories = submissions_of(kv.items), histories_of(kv.items)
+        assert self.accepted | self._records.keys() <= records.keys(), "I1: nothing accepted disappears"
+        for submission_id, before in self._records.items():
+            _check_progress(before, records[submission_id])
+            told = self._histories[submission_id]
+            assert histories[submission_id][: len(told)] == told, "I3: history is never changed"
+        self._records, self._histories = records, histories
+        letters = {key.pk.removeprefix("dead-letter:") for key in kv.items if key.pk.startswith("dead-letter:")}
+        assert letters <= self._may_die, "I15: nothing else is a dead letter"
+        if at_rest:
+            for submission in records.values():
+                assert submission.state not in ACTIVE_STATES, f"I12: at rest it is {submission.state}"
+                if submission.state in PARKED_STATES:
+                    assert submission.reason, "I12: parked with a reason"
+
+    def wrote(self, actor: Any, key: Key, before: Stored | None, after: Stored | None) -> None:
+        """I6 and I16, at the moment of the write itself."""
+        if not key.pk.startswith("sub:") or actor is None or after is None:
+            return
+        new = _SUBMISSION.decode(after.doc)
+        old = None if before is None else _SUBMISSION.decode(before.doc)
+        if old and actor.kind == "scan" and old.has_live_lease(actor.clock()):
+            self.violations.append("I16: the scan touched a live lease")
+        if old and new.fence == old.fence > actor.claimed.get(new.id, old.fence):
+            self.violations.append("I6: the holder of an old fence changed something")
+        if old and new.fence > old.fence:
+            actor.claimed[new.id] = new.fence
+
+    def answered(self, received: Iterable[str], answer: Mapping[str, Any] | None) -> None:
+        assert answer is not None, "I11: None would mean that all is well"
+        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        assert failed <= set(received), "I11: the answer names what was received"
+
+    def died(self, message_id: str) -> None:
+        self._may_die.add(message_id)
+
+    def deleted(self, kv: Any, body: str, message_id: str, left: Iterable[str], at: datetime) -> None:
+        """I9 and the other half of I15. `left` are the bodies still in the queues."""
+        try:
+            submission_id = parse_body(body).id
+        except Poison:
+            assert Key(f"dead-letter:{message_id}") in kv.items, "I15: poison is a dead letter"
+            return
+        record = submissions_of(kv.items).get(submission_id)
+        assert record is not None, "I9: a message without a record was deleted"
+        if record.state not in ACTIVE_STATES or record.has_live_lease(at - 2 * self.slack):
+            return
+        assert body in left, f"I9: a message was deleted, {record.state} is left without one"
+
+    def buried(self, kv: Any, message_id: str) -> None:
+        assert Key(f"dead-letter:{message_id}") in kv.items, "I15: what died in the queue is a dead letter"
+
+
+def _check_progress(before: Submission, after: Submission) -> None:
+    assert after.version >= before.version, "I3: version rises"
+    assert after.version > before.version or after == before, "I3: every change rises the version"
+    assert after.fence >= before.fence, "I3: fence never falls"
+    assert (after.id, after.source, after.created_at) == (before.id, before.source, before.created_at), "I1: ids stay"

@@ -2,10 +2,10 @@
 dead-letter queue, and messages that are delivered twice."""
 
 import hashlib
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -32,6 +32,7 @@ class MemorySqs:
     dead_letters: "MemorySqs | None" = None
     messages: list[Sent] = field(default_factory=list)
     is_down: bool = False
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     async def __call__(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return self.apply(operation, params)
@@ -52,7 +53,7 @@ class MemorySqs:
         raise AssertionError(f"nobody asks for {operation}")
 
     def send(self, body: str, delay: timedelta = NO_TIME) -> Sent:
-        message = Sent(str(uuid.uuid4()), body, self.now() + delay)
+        message = Sent(f"message-{next(self._numbers)}", body, self.now() + delay)
         self.messages.append(message)
         return message
 
@@ -73,7 +74,7 @@ class MemorySqs:
                 self.dead_letters.messages.append(Sent(message.id, message.body, self.dead_letters.now()))
                 continue
             message.receives += 1
-            message.receipt = f"{message.id}/{uuid.uuid4()}"
+            message.receipt = f"{message.id}/{next(self._numbers)}"
             message.visible_at = self.now() + VISIBILITY_TIMEOUT
             received.append(_received(message))
         return received

@@ -1,0 +1,176 @@
+"""Who acts on the platform: a worker, a scan, a person. Each has its own env and clock, and a plan of what goes wrong.
+
+Everything an actor asks of the outside passes `Actor.call`, which is a point before and a point after the effect. At
+a point it can be killed (nothing of it runs any more), held (it goes on later, perhaps as a zombie), throttled, or its
+answer lost after the effect.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import EndpointConnectionError
+
+from shared.dynamo_kv import DynamoKV
+from shared.errors import Deferred, Unavailable
+from shared.queue import SqsQueue
+from shared.worker_context import Env, get_worker_env
+from tests.support.memory_dynamo import throttled
+
+WRITES = {"PutItem", "TransactWriteItems", "SendMessage", "ChangeMessageVisibility", "put_files", "put_body"}
+KINDS = ("crash", "pause", "lose", "throttle", "down")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`at` counts points: the n-th call is point 2n before its effect and 2n + 1 after it."""
+
+    kind: str = "none"
+    at: int = 0
+
+
+SMOOTH = Plan()
+
+
+@dataclass
+class Actor:
+    name: str
+    kind: str  # worker | scan | dead letters | client | admin | rescan
+    world: Any
+    plan: Plan = SMOOTH
+    skew: timedelta = timedelta()
+    calls: int = 0
+    claimed: dict[str, int] = field(default_factory=dict)  # submission -> the fence this actor took
+    is_dead: bool = False
+    gate: asyncio.Event | None = None
+    task: asyncio.Task | None = None
+    down: str | None = None
+
+    def __post_init__(self) -> None:
+        self.stopped = asyncio.Event()
+        self.env = _env_of(self)
+        self._spent = False  # lose and throttle happen once
+
+    def clock(self) -> datetime:
+        return self.world.clock() + self.skew
+
+    @property
+    def is_held(self) -> bool:
+        return self.gate is not None and not self.is_dead
+
+    async def call(self, service: str, operation: str, effect: Callable[[], Any]) -> Any:
+        if get_worker_env() is not self.env:
+            self.world.violations.append(f"I10: {operation} of {self.name} saw the env of somebody else")
+        n = self.calls
+        self.calls += 1
+        await self._point(2 * n)
+        self._refuse(service, operation, n)
+        answer = effect()
+        await self._point(2 * n + 1)
+        if self.plan.kind == "lose" and operation in WRITES and self._comes_now(n):
+            raise _unanswered(service, self)
+        return answer
+
+    def _refuse(self, service: str, operation: str, n: int) -> None:
+        if self.plan.kind == "down" and n >= self.plan.at // 2 and self.down is None:
+            self.down = service
+            self.world.injected["down"] += 1
+        if self.down == service:
+            raise _unanswered(service, self)
+        if self.plan.kind == "throttle" and self._comes_now(n):
+            raise throttled() if service == "kv" else _unanswered(service, self)
+
+    def _comes_now(self, n: int) -> bool:
+        if self._spent or n < self.plan.at // 2:
+            return False
+        self._spent = True
+        self.world.injected[self.plan.kind] += 1
+        return True
+
+    async def _point(self, point: int) -> None:
+        if point % 2 == 0:
+            await asyncio.sleep(0)  # the siblings' turn
+        if point == self.plan.at and self.plan.kind in ("crash", "pause"):
+            self.world.injected[self.plan.kind] += 1
+            if self.plan.kind == "crash":
+                self.is_dead = True
+            else:
+                self.gate = asyncio.Event()
+        if self.gate and not self.is_dead:
+            self.stopped.set()
+            await self.gate.wait()
+        if self.is_dead:
+            self.stopped.set()
+            await asyncio.get_running_loop().create_future()  # for ever
+
+    def go_on(self) -> None:
+        gate, self.gate = self.gate, None
+        self.stopped = asyncio.Event()
+        gate.set()
+
+
+def _unanswered(service: str, actor: Actor) -> Exception:
+    if service == "github":
+        return Deferred("We could not reach GitHub.", "GitHub", actor.clock() + timedelta(minutes=2), "github_down")
+    if service == "content":
+        return Unavailable("The content store does not answer.")
+    return EndpointConnectionError(endpoint_url="nobody answers")
+
+
+def _env_of(actor: Actor) -> Env:
+    world = actor.world
+    wires = {
+        "kv": lambda operation, params: world.dynamo.apply(operation, params, by=actor),
+        "queue": world.sqs.apply,
+        "judge": world.sources.judge,
+    }
+
+    async def wire(service: str, operation: str, params: Any) -> Any:
+        return await actor.call(service, operation, lambda: wires[service](operation, params))
+
+    return Env(
+        kv=DynamoKV(partial(wire, "kv"), "t", lambda: actor.clock().timestamp()),
+        content=_Content(actor),
+        queue=SqsQueue(partial(wire, "queue"), "q"),
+        secrets=world.secrets,
+        github=_GitHub(actor),
+        bedrock=partial(wire, "judge"),
+        settings=world.settings,
+        clock=actor.clock,
+    )
+
+
+class _Content:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    async def put_files(self, files):
+        return await self._actor.call("content", "put_files", lambda: self._actor.world.content.put(files))
+
+    async def get_files(self, content_hash):
+        return await self._actor.call("content", "get_files", lambda: self._actor.world.content.get(content_hash))
+
+    async def put_body(self, key, body):
+        bodies = self._actor.world.content.bodies
+        await self._actor.call("content", "put_body", lambda: bodies.update({key: body}))
+
+
+class _GitHub:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def __getattr__(self, operation: str):
+        return partial(self._ask, operation)
+
+    async def _ask(self, operation: str, *args):
+        answers = self._actor.world.sources
+
+        def answer():
+            if answers.github_is_down:
+                raise _unanswered("github", self._actor)
+            return getattr(answers, operation)(*args)
+
+        return await self._actor.call("github", operation, answer)
