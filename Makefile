@@ -19,7 +19,7 @@ SAM_CONFIG_prod := prod
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
-.PHONY: help setup run admin-token check test bench screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run admin-token check test soak bench screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -60,6 +60,9 @@ format: setup ## format the code and fix what can be fixed
 
 test: setup rule-pack ## run all tests
 	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=
+
+soak: setup rule-pack ## break the running platform for a while, then check that nothing is lost (MINUTES=10 SEED=1 TIME_SCALE=0.03)
+	@$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 
 screenshots: setup ## take pictures of every page into docs/screenshots
 	@PYTHONPATH=. $(BIN)/python -m tests.support.screenshots

@@ -1,7 +1,6 @@
 import asyncio
 import json
 import os
-import threading
 
 import hypothesis
 import pytest
@@ -19,6 +18,7 @@ os.environ.update(
 
 from shared.settings import load_settings
 from tests.support.memory import memory_env
+from tests.support.ministack import ministack
 from tests.support.moto_server import moto_server
 from tests.support.resources import create_resources
 
@@ -41,27 +41,8 @@ def moto_url():
 
 @pytest.fixture(scope="session")
 def ministack_url(tmp_path_factory):
-    """A ministack of this test process, driven from a thread of its own because fixtures are not async."""
-    from local.emulator import Emulator
-
-    directory = tmp_path_factory.mktemp("ministack")
-    for folder in ("content", "tmp"):
-        (directory / folder).mkdir()
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    async def start():
-        emulator = Emulator(directory, interval=3600)
-        await emulator.start()
-        return emulator
-
-    emulator = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
-    yield emulator.endpoint
-    asyncio.run_coroutine_threadsafe(emulator.stop(), loop).result(60)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    with ministack(tmp_path_factory.mktemp("ministack")) as url:
+        yield url
 
 
 @pytest.fixture

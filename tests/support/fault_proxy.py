@@ -76,6 +76,7 @@ class Hold(Fault):
 
     after: bool = False
     held: list[Asked] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)  # of the store to what was held, in the order of their coming
     _let_go: threading.Event = field(default_factory=threading.Event)
     _pass_on: bool = True
 
@@ -117,6 +118,8 @@ class FaultProxy(LoopbackServer):
         self.faults: list[Fault] = []
         self.injected: Counter[str] = Counter()
         self.asked: list[Asked] | None = None  # set to [] to keep what is asked
+        self.under_way: dict[int, Asked] = {}
+        self._number = 0
 
     def add(self, kind: str, action: str | None = None, **more: Any) -> Fault:
         assert kind in KINDS, kind
@@ -147,6 +150,15 @@ class FaultProxy(LoopbackServer):
         asked = Asked(_action(request), f"{request.raw_path}\n{body.decode(errors='replace')}", _port(request))
         if self.asked is not None:
             self.asked.append(asked)
+        self._number += 1
+        number = self._number
+        self.under_way[number] = asked
+        try:
+            return await self._handle(asked, request, body)
+        finally:
+            del self.under_way[number]
+
+    async def _handle(self, asked: Asked, request: web.Request, body: bytes) -> web.StreamResponse:
         fault = next((fault for fault in list(self.faults) if fault.fits(asked, self._dice)), None)
         if fault is None:
             return await self._forward(request, body)
@@ -167,6 +179,8 @@ class FaultProxy(LoopbackServer):
         if fault.kind == "delay":
             await asyncio.sleep(fault.seconds)
         whole = await self._forward(request, body)
+        if isinstance(fault, Hold):
+            fault.answers.append(_body(whole).decode(errors="replace"))
         if isinstance(fault, Hold) and fault.after and not await fault.stay(asked):
             return _hang_up(request)
         if fault.kind == "drop after":
@@ -200,9 +214,9 @@ def pid_of(port: int, candidates: Iterable[int]) -> int | None:
     inode = _inode_of(port)
     for pid in candidates:
         with suppress(OSError):
-            for descriptor in os.scandir(f"/proc/{pid}/fd"):
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
                 with suppress(OSError):
-                    if os.readlink(descriptor.path) == f"socket:[{inode}]":
+                    if os.readlink(f"/proc/{pid}/fd/{descriptor}") == f"socket:[{inode}]":
                         return pid
     return None
 

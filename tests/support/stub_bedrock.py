@@ -48,6 +48,7 @@ class StubBedrock(LoopbackServer):
         super().__init__(app)
         self.mode = mode
         self.then: list[str] = []  # modes of the next answers, before `mode`
+        self.about: dict[str, str] = {}  # modes of the answers about a skill with this text in it, before both
         self.asked: list[dict[str, Any]] = []
 
     async def _set_mode(self, request: web.Request) -> web.Response:
@@ -58,10 +59,15 @@ class StubBedrock(LoopbackServer):
     async def _converse(self, request: web.Request) -> web.StreamResponse:
         question = await request.json()
         self.asked.append(question)
-        mode = self.then.pop(0) if self.then else self.mode
+        mode = self._mode_for(question)
         if (failure := await _failure(mode, request)) is not None:
             return failure
         return web.json_response(_answer(mode, question))
+
+    def _mode_for(self, question: dict[str, Any]) -> str:
+        skill = question["messages"][0]["content"][0]["text"]
+        about = next((mode for text, mode in self.about.items() if text in skill), None)
+        return about or (self.then.pop(0) if self.then else self.mode)
 
 
 async def _failure(mode: str, request: web.Request) -> web.StreamResponse | None:

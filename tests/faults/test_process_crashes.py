@@ -1,0 +1,125 @@
+"""Workers that die or go silent, as real processes: SIGKILL after each step, late packets of the dead, live ones that
+are slow. The whole platform behind a fault proxy that holds a worker's request at the step a test names."""
+
+import pytest
+
+from shared.submissions import State
+from tests.support.faulty_platform import faulty_platform
+from tests.support.invariants import check_invariants
+from tests.support.platform import eventually
+
+# Where a worker is held when it is killed: the request that follows the step, or (after) the reply to the step's own.
+STEPS = {
+    "claim": {"action": "TransactWriteItems", "having": ["TIER1_SCANNING"], "after": True},
+    "fetch": {"action": "BatchGetItem", "having": ["receipt:"]},
+    "scan": {"action": "TransactWriteItems", "having": ["TIER2_SCANNING"]},
+    "judge": {"action": "TransactWriteItems", "having": ["AUTO_APPROVED"]},
+    "move": {"action": "TransactWriteItems", "having": ["AUTO_APPROVED"], "after": True},
+    "publish": {"action": "TransactWriteItems", "having": ["version:"], "after": True},
+    "delete": {"having": ["external-scan:"]},  # it is published and the message still there
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    with faulty_platform(tmp_path_factory.mktemp("crashes")) as faulty:
+        yield faulty
+
+
+@pytest.fixture(scope="module")
+def killed(faulty):
+    """One submission per step, its worker killed there. They recover together, while the tests look elsewhere."""
+    ids = {}
+    for step, place in STEPS.items():
+        name = f"r01-{step}"
+        hold = faulty.proxy.hold(**{**place, "having": [*place["having"], name]})
+        ids[step] = faulty.upload(name)["id"]
+        faulty.kill_holder(hold)
+        hold.drop()
+    return ids
+
+
+@pytest.fixture(scope="module")
+def late(faulty, killed):
+    """The last write of a worker that was killed is still under way."""
+    packets = {}
+    for name, having in {"r09": "AUTO_APPROVED", "r10": "version:"}.items():
+        hold = faulty.proxy.hold("TransactWriteItems", having=[having, name])
+        hold.times = 1
+        submission_id = faulty.upload(name)["id"]
+        faulty.kill_holder(hold)
+        packets[name] = (submission_id, hold)
+    return packets
+
+
+def published_once(faulty, submission_id) -> dict:
+    done = faulty.ended(submission_id, "PUBLISHED")
+    states = [entry["to"] for entry in done["stateHistory"]]
+    assert states.count("PUBLISHED") == 1
+    assert states[-1] == "PUBLISHED"
+    versions = [key for key in faulty.stored().items if key.pk == f"version:{done['skillName']}"]
+    assert len(versions) == 1
+    return done
+
+
+def was_recovered(done) -> bool:
+    return any(entry["actor"] == "recovery" for entry in done["stateHistory"])
+
+
+@pytest.mark.usefixtures("late")
+def test_r08_a_slow_worker_with_a_live_lease_is_left_alone_by_every_scan(faulty):
+    for step in ("TIER2_SCANNING", "AUTO_APPROVED"):
+        faulty.proxy.add("delay", "TransactWriteItems", having=["r08", step], seconds=1.2, times=1)
+    slow = faulty.upload("r08")["id"]
+    looks = []
+
+    def look_until_it_is_over() -> bool:
+        before, report = faulty.record(slow)["state"], faulty.admin("POST", "stuck/requeue")
+        looks.append((before, slow in report["failed"]))
+        return before == State.PUBLISHED
+
+    eventually(look_until_it_is_over, 60)
+    assert (State.TIER1_SCANNING, False) in looks
+    assert not any(failed for _, failed in looks)
+    assert not was_recovered(published_once(faulty, slow))
+
+
+def test_r10_what_a_worker_finished_between_the_scans_read_and_write_stays(faulty, late):
+    submission_id, publication = late["r10"]
+    rescue = faulty.proxy.hold("TransactWriteItems", having=["recovery", submission_id])
+    rescue.wait(seconds=60)
+    publication.release()
+    eventually(lambda: faulty.record(submission_id)["state"] == State.PUBLISHED)
+    rescue.release()
+    eventually(lambda: rescue.answers)
+    assert all("ConditionalCheckFailed" in answer for answer in rescue.answers)
+    done = published_once(faulty, submission_id)
+    assert not was_recovered(done)
+
+
+def test_r09_a_write_of_a_dead_worker_that_comes_after_the_takeover_changes_nothing(faulty, late):
+    submission_id, zombie = late["r09"]
+    done = published_once(faulty, submission_id)
+    assert was_recovered(done)
+    before = faulty.record(submission_id)
+    zombie.release()
+    eventually(lambda: zombie.answers)
+    assert "ConditionalCheckFailed" in zombie.answers[0]
+    assert faulty.record(submission_id) == before
+    published_once(faulty, submission_id)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_r01_a_worker_killed_after_this_step_costs_an_attempt_at_most_and_ends_once(faulty, killed, step):
+    done = published_once(faulty, killed[step])
+    is_over = step in ("publish", "delete")
+    assert was_recovered(done) is not is_over
+    assert (done["attempts"] == 1) is is_over
+
+
+def test_at_rest_every_invariant_holds_and_the_queue_is_empty(faulty, killed, late):
+    eventually(lambda: faulty.messages() == 0, 60)
+    stored = faulty.stored()
+    check_invariants(stored)
+    assert faulty.admin("GET", "stuck")["count"] == 0
+    assert not [key for key in stored.items if key.pk.startswith("dead-letter:")]
