@@ -1,6 +1,6 @@
 """The marketplace at rest: skills, their versions and the short names that lead to them."""
 
-import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from shared.db import get_content, get_kv
 from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import configured_scanners, dispatch_external_scans
+from shared.external_scan_store import scan_requests
 from shared.kv import ABSENT, Delete, Expect, Key, Put, Write, query_all
 from shared.receipt_store import Receipt, deciding_rules
 from shared.scanner import ScanReport
@@ -44,17 +45,22 @@ async def publish_stored(submission: Submission, receipt: Receipt, current: Skil
     if content_hash_of(files) != receipt.content_hash:
         reason = "The stored content is not the content that was scanned."
         return await move_submission(submission, State.RESCAN_REQUIRED, "system", reason, parked_by="rule")
-    published = await publish(submission, receipt, current)
+    scanners = await configured_scanners()
+    published = await publish(submission, receipt, current, scanners)
     if published.state not in CATEGORIES["published"]:
         return published
-    is_new = current is None or current.content_hash != published.content_hash
-    found = [make_findable(_skill_of(published, current, receipt.report))] if is_new else []
-    await asyncio.gather(*found, _ask_scanners_elsewhere(published))
+    if current is None or current.content_hash != published.content_hash:
+        await make_findable(_skill_of(published, current, receipt.report))
+    else:
+        await _ask_scanners_elsewhere(published, scanners)
     return published
 
 
-async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
-    """The move, the skill, its version and its short name in one transaction: all of them or none."""
+async def publish(
+    submission: Submission, receipt: Receipt, current: Skill | None, scanners: Sequence[str] = ()
+) -> Submission:
+    """The move, the skill, its version, its short name and the requests to scanners elsewhere in one transaction: all
+    of them or none. A worker that dies right after it leaves nothing out."""
     if current and current.is_deleted:
         return await move_submission(submission, State.BLOCKED, "system", name_is_gone(current), parked_by="person")
     if current and current.content_hash == submission.content_hash:
@@ -63,7 +69,7 @@ async def publish(submission: Submission, receipt: Receipt, current: Skill | Non
     version = next_version((current.latest_version or current.current_version) if current else None, wanted)
     return await commit(
         lambda at: _published(submission, version, at),
-        lambda change: _publication(change, current, receipt.report),
+        lambda change: _publication(change, current, receipt.report, scanners),
     )
 
 
@@ -144,10 +150,10 @@ def name_is_gone(skill: Skill) -> str:
     )
 
 
-async def _ask_scanners_elsewhere(published: Submission) -> None:
-    """It is published whatever becomes of this: a later critical result blocks it."""
+async def _ask_scanners_elsewhere(published: Submission, scanners: Sequence[str]) -> None:
+    """Those who were not asked about this content yet. It is published whatever becomes of this."""
     try:
-        await dispatch_external_scans(published.skill_name, published.content_hash or "", await configured_scanners())
+        await dispatch_external_scans(published.skill_name, published.content_hash or "", scanners)
     except Unavailable:
         logger.exception("external scans not requested", extra={"skill": published.skill_name})
 
@@ -160,14 +166,14 @@ def _published(submission: Submission, version: str, at: datetime) -> Change:
     return move(submission, submission.publish_as, "worker", at, reason, published_version=version)
 
 
-def _publication(change: Change, current: Skill | None, report: ScanReport) -> list[Write]:
+def _publication(change: Change, current: Skill | None, report: ScanReport, scanners: Sequence[str]) -> list[Write]:
     skill = _skill_of(change.after, current, report)
     expect: Expect = {"recordVersion": current.record_version} if current else ABSENT
     writes: list[Write] = [skill_put(skill, expect), version_put(_version_of(skill, current)), alias_put(skill.name)]
     if current is None:
         writes.append(counts_put(SkillCounts(name=skill.name, record_version=1), expect=None))
         writes += [] if LOOK_ALIKE in deciding_rules(report) else [alike_put(skill.name)]
-    return writes
+    return [*writes, *scan_requests(skill.name, skill.content_hash, scanners, skill.updated_at)]
 
 
 def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:

@@ -175,7 +175,8 @@ def claim(submission: Submission, owner: str, now: datetime, lease_until: dateti
     before = submission
     entries: tuple[HistoryEntry, ...] = ()
     if submission.state in LEASED_STATES:
-        recovered = move(submission, S.RECEIVED, "recovery", now, "the worker that held it is gone")
+        gone = "the worker that held it is gone"
+        recovered = move(submission, S.RECEIVED, "recovery", now, gone, error=gone)
         submission, entries = recovered.after, recovered.entries
     claimed = move(
         submission,

@@ -16,7 +16,7 @@ STEPS = {
     "judge": {"action": "TransactWriteItems", "having": ["AUTO_APPROVED"]},
     "move": {"action": "TransactWriteItems", "having": ["AUTO_APPROVED"], "after": True},
     "publish": {"action": "TransactWriteItems", "having": ["version:"], "after": True},
-    "delete": {"having": ["external-scan:"]},  # it is published and the message still there
+    "delete": {"action": "TransactWriteItems", "having": ["facet:"]},  # it is published, its message still there
 }
 
 
@@ -115,6 +115,8 @@ def test_r01_a_worker_killed_after_this_step_costs_an_attempt_at_most_and_ends_o
     is_over = step in ("publish", "delete")
     assert was_recovered(done) is not is_over
     assert (done["attempts"] == 1) is is_over
+    asked = [key.sk for key in faulty.stored().items if key.pk == f"external-scan:{done['skillName']}"]
+    assert asked == ["bandit"]
 
 
 def test_at_rest_every_invariant_holds_and_the_queue_is_empty(faulty, killed, late):

@@ -246,7 +246,7 @@ LOST = {
     "the claim": ("TransactWriteItems", ["TIER1_SCANNING"]),
     "the move": ("TransactWriteItems", ["AUTO_APPROVED"]),
     "the publication": ("TransactWriteItems", ["version:"]),
-    "the request of a scan": ("PutItem", ["external-scan:"]),
+    "the words it is found by": ("TransactWriteItems", ["facet:"]),
 }
 
 
@@ -256,8 +256,9 @@ def test_r18_one_submission_that_loses_the_reply_to_every_kind_of_write_leaves_o
     lost += [faulty.proxy.add("drop after", "DeleteMessageBatch", times=1)]
     first = faulty.upload("r18")
     done = faulty.ended(first["id"], "PUBLISHED")
-    eventually(lambda: all(fault.hits for fault in lost), 30)
+    lost.append(faulty.proxy.add("drop after", "PutItem", having=["idem:"], times=1))
     again = faulty.upload("r18")
+    eventually(lambda: all(fault.hits for fault in lost), 30)
     assert (again["id"], again["alreadyVerified"]) == (first["id"], True)
     settled(faulty)
     done = faulty.submission(first["id"])

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 from shared.submissions import CATEGORIES, PARKED_STATES, TERMINAL_STATES
@@ -80,7 +81,7 @@ def _broken_invariants(stored: MemoryKV) -> Problems:
 
 
 def _published_twice(stored: MemoryKV, records: dict[str, Any]) -> Problems:
-    """Every publication names a version of its own, and every version has other content than the others."""
+    """Every publication names a version of its own, and every version has other content than the one before it."""
     problems = []
     named: Counter[tuple[str, str]] = Counter()
     for key, item in stored.items.items():
@@ -89,11 +90,11 @@ def _published_twice(stored: MemoryKV, records: dict[str, Any]) -> Problems:
             if record and entry["to"] in CATEGORIES["published"]:
                 version = re.search(r"version (\S+)", entry["reason"])
                 named[record["skillName"].lower(), version[1] if version else ""] += 1
-    versions = [json.loads(item.doc) for key, item in stored.items.items() if key.pk.startswith("version:")]
-    contents = Counter((version["name"].lower(), version["contentHash"]) for version in versions)
-    there = {(version["name"].lower(), version["version"]) for version in versions}
+    in_order = [json.loads(stored.items[key].doc) for key in sorted(stored.items) if key.pk.startswith("version:")]
+    same = [b["name"] for a, b in pairwise(in_order) if a["name"] == b["name"] and a["contentHash"] == b["contentHash"]]
+    there = {(version["name"].lower(), version["version"]) for version in in_order}
     problems += [f"I4: {name} was published {n} times as {version}" for (name, version), n in named.items() if n > 1]
-    problems += [f"I4: {name} has {n} versions with one content" for (name, _), n in contents.items() if n > 1]
+    problems += [f"I4: {name} has two versions in a row with one content" for name in same]
     problems += [f"I4: {name} {version} has no publication" for name, version in there - named.keys()]
     return problems + [f"I4: {name} {version} is not there" for name, version in named.keys() - there]
 

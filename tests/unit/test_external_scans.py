@@ -14,6 +14,7 @@ from shared.external_scan_dispatch import PAGE_BYTES, configured_scanners, get_c
 from shared.external_scan_store import find_external_scan, scan_requests
 from shared.external_scans import MAX_CLAIMS, Status
 from shared.timing import SCAN_LEASE, SCAN_TIMEOUT
+from tests.support.builders import processed, submitted
 from tests.support.external import CRITICAL, NAME, claim, published, report, requested, security, status
 from tests.support.memory import MemoryKV, memory_env, within
 
@@ -78,6 +79,27 @@ async def test_the_requests_can_be_part_of_the_transaction_that_publishes(env):
     await env.kv.transact(lambda: scan_requests(NAME, "hash-2", ["bandit"], env.clock()))
     assert await status(env) == Status.PENDING
     assert (await claim(env)).content_hash == "hash-2"
+
+
+async def test_r01_a_worker_that_dies_right_after_the_publication_has_asked_every_scanner(env):
+    """Found by killing a worker there: it was published, its message settled, and no scanner ever heard of it."""
+
+    class Killed(BaseException):
+        pass
+
+    class DiesAfterPublishing(MemoryKV):
+        async def transact(self, build):
+            writes = await super().transact(build)
+            if any(write.key.pk.startswith("version:") for write in writes):
+                raise Killed
+            return writes
+
+    env = dataclasses.replace(env, kv=DiesAfterPublishing(env.clock.seconds))
+    submission = await submitted(env)
+    with pytest.raises(Killed):
+        await processed(env, submission)
+    await processed(env, submission)  # the message comes back
+    assert [provider.status for provider in (await security(env)).providers] == ["PENDING", "PENDING"]
 
 
 async def test_a_claim_that_meets_new_content_does_not_bring_back_the_old(env):

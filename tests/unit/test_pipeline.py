@@ -114,6 +114,19 @@ async def test_a_fault_is_retried_later_and_parked_after_the_last_attempt(env):
     check_invariants(env.kv)
 
 
+async def test_attempts_that_end_by_the_death_of_their_worker_are_told_when_it_is_parked(env):
+    """Found by the soak: taken over by a redelivered message twice, it was parked without any error."""
+    submission = await submitted(env)
+    for _ in range(MAX_ATTEMPTS):
+        latest = await record(env, submission)
+        await within(env, lambda latest=latest: claim_submission(latest, "dies", timedelta(seconds=1)))
+        env.clock.forward(seconds=2)
+    await processed(env, submission)
+    after = await record(env, submission)
+    assert after.reason == f"stuck: gave up after {MAX_ATTEMPTS} attempts: the worker that held it is gone"
+    check_invariants(env.kv)
+
+
 async def test_an_unexpected_fault_never_shows_its_insides(env):
     submission = await submitted(env)
     await processed(with_broken_content(env, RuntimeError("password=hunter2")), submission)
