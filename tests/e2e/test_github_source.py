@@ -1,12 +1,24 @@
 """The running platform with a stub GitHub on loopback: what each repository promises, and nothing left on disk."""
 
-from concurrent.futures import ThreadPoolExecutor
+import http.client
+import random
+import re
+import time
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 from tests.support.tarballs import Member, packed, tar
+
+REPOSITORY = Path(__file__).parents[2]
+MB = 1024 * 1024
+GITHUB = "https://github.com"
+CANARY = "canary-of-what-no-disk-may-have"  # in every archive that must not be unpacked
+VENDOR_ID = 4711
 
 
 def skill_md(name: str, text: str = "Read the file, then sum it up.") -> str:
@@ -24,13 +36,36 @@ def github():
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory, github):
-    running = Platform.start(tmp_path_factory.mktemp("github"), GITHUB_API_URL=github.url)
+    directory = tmp_path_factory.mktemp("github")
+    running = Platform.start(directory, GITHUB_API_URL=github.url, VENDORS=f"trusted:{VENDOR_ID}")
+    before = files_in(running.directory / "tmp")
+    yield running
+    assert files_in(running.directory / "tmp") == before  # the workers' own folder for temporary files
+    running.kill()
+
+
+@pytest.fixture(scope="module")
+def quick_platform(tmp_path_factory, github):
+    """Two minutes until the next try become twelve seconds."""
+    directory = tmp_path_factory.mktemp("quick")
+    vendor = {"VENDORS": f"trusted:{VENDOR_ID}"}
+    running = Platform.start(directory, GITHUB_API_URL=github.url, TIME_SCALE="0.1", **vendor)
     yield running
     running.kill()
 
 
+def files_in(directory: Path) -> set[Path]:
+    return {path for path in directory.rglob("*") if path.is_file()}
+
+
 def post(platform, body):
     return platform.json("POST", "/api/v1/submissions", body)
+
+
+def accepted(platform, body) -> str:
+    status, answer = post(platform, body)
+    assert status == 201, answer
+    return answer["id"]
 
 
 def submission(platform, submission_id):
@@ -43,7 +78,7 @@ def ended(platform, submission_id, *states):
 
 def test_a_repo_with_three_skills_from_discovery_to_the_marketplace(platform, github):
     github.repo("acme/three", THREE)
-    url = "https://github.com/acme/three"
+    url = f"{GITHUB}/acme/three"
     status, found = platform.json("POST", "/api/v1/submissions/discover", {"repoUrl": url})
     assert (status, found["count"], found["truncated"]) == (200, 3, False)
     skills = [{"name": skill["name"], "path": skill["path"]} for skill in found["skills"]]
@@ -58,69 +93,174 @@ def test_a_repo_with_three_skills_from_discovery_to_the_marketplace(platform, gi
     assert (status, one["skill"]["currentVersion"]) == (200, "1.0.0")
 
 
-def test_a_subfolder_a_branch_with_a_slash_and_a_forks_commit(platform, github):
+def test_every_kind_of_reference_is_the_skill_it_names(platform, github):
     repo = github.repo("acme/refs", THREE)
-    repo.commit({"skills/pdf/SKILL.md": skill_md("pdf", "Another way.")}, branch="feature/x")
-    fork = repo.fork_commit(THREE)
-    tree = "https://github.com/acme/refs/tree"
-    names = {}
-    for ref in ("main", "feature/x"):
-        status, answer = post(platform, {"repoUrl": f"{tree}/{ref}/skills/pdf"})
-        assert status == 201
-        names[ref] = ended(platform, answer["id"], "PUBLISHED")["skillName"]
-    assert names == {"main": "acme/refs/pdf", "feature/x": "acme/refs/pdf@feature~x"}
-    status, refused = post(platform, {"repoUrl": f"{tree}/{fork}/skills/pdf"})
-    assert (status, refused["error"]["code"]) == (422, "foreign_commit")
+    old = repo.branches["main"]
+    repo.commit({**THREE, "README.md": "newer"})
+    for branch in ("dev", "feature/x"):
+        repo.commit({"skills/pdf/SKILL.md": skill_md("pdf", f"As on {branch}.")}, branch=branch)
+    repo.tag("v1", old, annotated=True)
+    tree = f"{GITHUB}/acme/refs/tree"
+    ids = {ref: accepted(platform, {"repoUrl": f"{tree}/{ref}/skills/pdf"}) for ref in ("dev", "feature/x", "v1", old)}
+    for ref, submission_id in ids.items():
+        done = ended(platform, submission_id, "PUBLISHED")
+        assert done["skillName"] == f"acme/refs/pdf@{ref.replace('/', '~')}"
+    status, _ = platform.json("GET", "/api/v1/skills/acme/refs/pdf")
+    assert status == 404  # none of them took the plain name
+    plain = ended(platform, accepted(platform, {"repoUrl": f"{tree}/main/skills/pdf"}), "PUBLISHED")
+    assert (plain["skillName"], plain["skillPath"]) == ("acme/refs/pdf", "skills/pdf")
 
 
-def test_private_huge_broken_and_hostile_repositories_end_with_their_reason(platform, github):
+def test_s05_a_forks_commit_is_refused_whoever_the_owner_is(platform, github):
+    for owner, more in (("acme", {}), ("trusted", {"owner_id": VENDOR_ID})):
+        repo = github.repo(f"{owner}/forked", THREE, **more)
+        fork = repo.fork_commit(THREE)
+        status, refused = post(platform, {"repoUrl": f"{GITHUB}/{owner}/forked/tree/{fork}/skills/pdf"})
+        assert (status, refused["error"]["code"]) == (422, "foreign_commit")
+
+
+def test_a_trusted_owner_is_known_by_name_and_number(platform, github):
+    github.repo("trusted/tools", THREE, owner_id=VENDOR_ID)
+    url = f"{GITHUB}/trusted/tools"
+    done = ended(platform, accepted(platform, {"repoUrl": url, "skillPath": "skills/pdf"}), "VENDOR_APPROVED")
+    assert done["publishedSkillName"] == "trusted/tools/pdf"
+    github.repo("trusted/other", THREE, owner_id=VENDOR_ID + 1)  # the name was taken over
+    ended(platform, accepted(platform, {"repoUrl": f"{GITHUB}/trusted/other", "skillPath": "skills/pdf"}), "PUBLISHED")
+
+
+def test_a_private_repo_is_like_none(platform, github):
     github.repo("acme/private", THREE, private=True)
-    status, refused = post(platform, {"repoUrl": "https://github.com/acme/private"})
-    assert (status, refused["error"]["code"]) == (422, "repo_not_found")
-    linked = github.repo("acme/linked")
-    linked.commit({"SKILL.md": skill_md("linked")}, links={"key": "/etc/passwd"})
-    climbing = github.repo("acme/climbing", {"SKILL.md": skill_md("climbing")})
-    sha = climbing.branches["main"]
-    members = [Member(f"{climbing.root(sha)}/SKILL.md", skill_md("climbing").encode()), Member("../../evil", b"x")]
-    climbing.commits[sha].archive = packed(tar(members, sha))
-    ends = {"acme/linked": ("ON_HOLD", "BLOCKED"), "acme/climbing": ("REJECTED", "ON_HOLD", "BLOCKED")}
-    for name, states in ends.items():
-        status, answer = post(platform, {"repoUrl": f"https://github.com/{name}", "skillPath": "."})
-        assert status == 201
-        assert ended(platform, answer["id"], *states)["reason"]
-    assert not [path for path in platform.directory.rglob("*") if path.name in ("evil", "SKILL.md", "key")]
+    reasons = set()
+    for name in ("private", "nothing"):
+        status, refused = post(platform, {"repoUrl": f"{GITHUB}/acme/{name}"})
+        assert (status, refused["error"]["code"]) == (422, "repo_not_found")
+        blind = accepted(platform, {"repoUrl": f"{GITHUB}/acme/{name}", "skillPath": "skills/pdf"})
+        reasons.add(ended(platform, blind, "REJECTED")["reason"])
+    [reason] = reasons
+    assert "could not find this repository, or it is private" in reason
 
 
-@pytest.fixture
-def quick_platform(tmp_path, github):
-    """Two minutes until the next try become twelve seconds."""
-    running = Platform.start(tmp_path, GITHUB_API_URL=github.url, TIME_SCALE="0.1")
-    yield running
-    running.kill()
+def test_a_renamed_repo_is_one_skill_under_both_names(platform, github):
+    repo = github.repo("acme/before", THREE)
+    github.rename(repo, "acme/after")
+    former = accepted(platform, {"repoUrl": f"{GITHUB}/acme/before", "skillPath": "skills/pdf"})
+    assert ended(platform, former, "PUBLISHED")["skillName"] == "acme/after/pdf"
+    status, again = post(platform, {"repoUrl": f"{GITHUB}/acme/after", "skillPath": "skills/pdf"})
+    assert (status, again["id"], again["alreadyVerified"]) == (200, former, True)
 
 
-def test_an_outage_defers_without_using_an_attempt_and_ends_well(quick_platform, github):
+def hostile(github, name: str, *members: Member, level: int = 1) -> None:
+    """A repository whose archive has more than its commit, in its top folder unless a name leads out of it."""
+    repo = github.repo(f"acme/{name}", {"SKILL.md": skill_md(name), f"{CANARY}.txt": CANARY})
+    sha = repo.branches["main"]
+    usual = [Member(f"{repo.root(sha)}/{path}", data) for path, data in repo.commits[sha].files.items()]
+    more = [m if m.name.startswith((".", "/")) else m._replace(name=f"{repo.root(sha)}/{m.name}") for m in members]
+    repo.commits[sha].archive = packed(tar([*usual, *more], sha), level)
+
+
+def test_s01_s02_hostile_archives_end_with_their_reason_and_leave_nothing_on_disk(platform, github):
+    repo = github.repo("acme/linked")
+    repo.commit({"SKILL.md": skill_md("linked"), f"{CANARY}.txt": CANARY}, links={"key": "/etc/passwd"})
+    hostile(github, "climbing", Member(f"../../{CANARY}.climbed", CANARY.encode()))
+    hostile(github, "rooted", Member(f"/tmp/{CANARY}.rooted", CANARY.encode()))
+    hostile(github, "huge", Member("noise", random.Random(1).randbytes(51 * MB)), level=0)
+    hostile(github, "bomb", Member("zeros", bytes(64 * MB)))
+    ends = {
+        "linked": ("ON_HOLD", "not all of it could be scanned|[Ll]ink"),
+        "climbing": ("BLOCKED", "A file name reaches outside the skill"),
+        "rooted": ("BLOCKED", "A file name reaches outside the skill"),
+        "huge": ("REJECTED", "larger than 50 MB"),
+        "bomb": ("REJECTED", "unpacks to far more"),
+    }
+    ids = {name: accepted(platform, {"repoUrl": f"{GITHUB}/acme/{name}", "skillPath": "."}) for name in ends}
+    for name, (state, reason) in ends.items():
+        done = ended(platform, ids[name], "PUBLISHED", "ON_HOLD", "BLOCKED", "REJECTED", "TIER1_FAILED")
+        assert (name, done["state"]) == (name, state)
+        assert re.search(reason, done["reason"]), done["reason"]
+        assert platform.json("GET", f"/api/v1/skills/acme/{name}/{name}")[0] == 404
+    written = [*files_in(platform.directory), *Path("/tmp").glob(f"{CANARY}*"), *REPOSITORY.glob(f"*{CANARY}*")]
+    assert not [path for path in written if CANARY in path.name or path.name in ("SKILL.md", "key", "noise", "zeros")]
+
+
+def test_what_github_withholds_costs_no_attempt_and_ends_well(quick_platform, github):
+    """R27, R34: an outage, a quota that is used up, 429 with Retry-After, an archive that breaks off."""
     platform = quick_platform
-    github.repo("acme/later", {"SKILL.md": skill_md("later")})
-    github.fail("any", "500")
-    status, answer = post(platform, {"repoUrl": "https://github.com/acme/later", "skillPath": "."})
-    assert status == 201
-    waiting = eventually(lambda: (s := submission(platform, answer["id"]))["reason"] and s, 60)
-    assert (waiting["state"], waiting["attempts"]) == ("RECEIVED", 0)
-    assert waiting["reason"].startswith("deferred: We could not reach GitHub")
-    github.fail("any", None)
-    assert ended(platform, answer["id"], "PUBLISHED")["attempts"] == 1
+    faults = {
+        "acme/down": ("500", "status 500"),
+        "acme/spent": ("quota", "quota used up"),
+        "acme/limited": ("429-after", "quota used up"),
+        "acme/cut": ("truncated", "broke"),
+    }
+    github.retry_after, github.resets_at = 4, int(time.time()) + 6
+    ids = {}
+    for name, (fault, _) in faults.items():
+        github.repo(name, {"SKILL.md": skill_md("tool")})
+        github.fail(name, fault)
+        ids[name] = accepted(platform, {"repoUrl": f"{GITHUB}/{name}", "skillPath": "."})
+    vendor = github.repo("trusted/late", THREE, owner_id=VENDOR_ID)
+    github.fail("trusted/late", "500")
+    tree = f"{GITHUB}/trusted/late/tree/{vendor.fork_commit(THREE)}"
+    imposter = accepted(platform, {"repoUrl": f"{tree}/skills/pdf"})  # GitHub is silent: nobody could know
+    for name, (_, why) in faults.items():
+        waiting = eventually(lambda n=name: _deferral(submission(platform, ids[n])), 60)
+        assert waiting.startswith("deferred: We could not reach GitHub (")
+        assert why in waiting
+    for name in (*faults, "trusted/late"):
+        github.fail(name, None)
+    for name in faults:
+        done = ended(platform, ids[name], "PUBLISHED", "ON_HOLD", "REJECTED")
+        assert (name, done["state"], done["attempts"]) == (name, "PUBLISHED", 1)
+    assert "may be a fork" in ended(platform, imposter, "REJECTED")["reason"]
 
 
-def test_many_at_once_take_one_download_each(platform, github):
-    github.repo("acme/many", {f"skills/s{n}/SKILL.md": skill_md(f"s{n}") for n in range(30)})
-    before = github.count("tarball")
+def _deferral(record) -> str | None:
+    back = [entry["reason"] for entry in record["stateHistory"] if entry["from"] and entry["to"] == "RECEIVED"]
+    return back[0] if back else None
 
-    def one(n):
-        return post(platform, {"repoUrl": "https://github.com/acme/many", "skillPath": f"skills/s{n}"})[1]["id"]
 
-    with ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(one, range(30)))
-    for submission_id in ids:
-        ended(platform, submission_id, "PUBLISHED")
-    assert github.count("tarball") - before == 30
+def test_the_same_skill_again_is_answered_by_what_became_of_it(platform, github):
+    """Pending, published unchanged and changed, rejected, blocked: one record each, whatever is sent."""
+    good, unusable = skill_md("again"), "# no front matter\n"
+    mining = skill_md("again", "```sh\nxmrig -o stratum+tcp://pool.minexmr.example:4444 -u wallet\n```")
+    for name, text in (("waiting", good), ("published", good), ("rejected", unusable), ("blocked", mining)):
+        github.repo(f"acme/{name}", {"SKILL.md": text})
+
+    def again(name):
+        status, answer = post(platform, {"repoUrl": f"{GITHUB}/acme/{name}", "skillPath": "."})
+        assert status == 200, answer
+        flags = {"duplicate", "alreadyVerified", "requeued", "blocked"} & answer.keys()
+        return answer["id"], answer["state"], *flags
+
+    github.hold_until(2)
+    waiting = accepted(platform, {"repoUrl": f"{GITHUB}/acme/waiting", "skillPath": "."})
+    eventually(lambda: submission(platform, waiting)["state"] == "TIER1_SCANNING", 60)
+    assert again("waiting") == (waiting, "TIER1_SCANNING", "duplicate")
+    open_gate(github)
+    ids = {n: accepted(platform, {"repoUrl": f"{GITHUB}/acme/{n}", "skillPath": "."}) for n in STOOD}
+    for name, (state, flag) in STOOD.items():
+        ended(platform, ids[name], state)
+        assert again(name) == (ids[name], state, flag)
+    for name in STOOD:
+        github.repos[f"acme/{name}"].commit({"SKILL.md": skill_md("again", "In another way.")})
+        assert again(name) == (ids[name], "RECEIVED", "requeued")
+    versions = {name: ended(platform, ids[name], "PUBLISHED")["publishedVersion"] for name in STOOD}
+    assert versions == {"published": "1.0.1", "rejected": "1.0.0", "blocked": "1.0.0"}
+    page = platform.request("GET", "/skills/acme/published/published?from=1.0.0&to=1.0.1")[2].decode()
+    shown = unescape(re.sub(r"<[^>]+>", "", page))
+    assert "1 file changed, +1 −1 lines" in shown
+    assert "-Read the file, then sum it up." in shown
+    assert "+In another way." in shown
+
+
+STOOD = {
+    "published": ("PUBLISHED", "alreadyVerified"),
+    "rejected": ("REJECTED", "duplicate"),
+    "blocked": ("BLOCKED", "blocked"),
+}
+
+
+def open_gate(github) -> None:
+    connection = http.client.HTTPConnection(urlsplit(github.url).netloc, timeout=20)
+    connection.request("GET", "/repos/acme/waiting")
+    assert connection.getresponse().status == 200
+    connection.close()

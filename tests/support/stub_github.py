@@ -15,86 +15,16 @@ import hashlib
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
 from tests.support.loopback import LoopbackServer
-from tests.support.tarballs import Member, git_archive, packed, tar
+from tests.support.stub_repo import StubRepo, blob_of, sha_of
+from tests.support.tarballs import Member, packed, tar
 
 FAULTS = ("quota", "429", "429-after", "403", "401", "500", "slow", "hang", "reset", "truncated", "elsewhere", "junk")
-
-
-@dataclass
-class Commit:
-    files: dict[str, bytes]
-    parent: str | None = None
-    links: dict[str, str] = field(default_factory=dict)
-    submodules: tuple[str, ...] = ()
-    archive: bytes | None = None  # instead of what git would write
-
-
-@dataclass
-class StubRepo:
-    id: int
-    owner_id: int
-    full_name: str
-    default_branch: str = "main"
-    private: bool = False
-    stars: int = 7
-    commits: dict[str, Commit] = field(default_factory=dict)
-    branches: dict[str, str] = field(default_factory=dict)
-    tags: dict[str, str] = field(default_factory=dict)
-    annotated: dict[str, str] = field(default_factory=dict)  # sha of the tag object -> commit
-
-    def commit(self, files: dict[str, str | bytes], branch: str | None = None, **more: Any) -> str:
-        """A new commit on a branch, the default one unless named. The default branch is where a new branch starts."""
-        branch = branch or self.default_branch
-        parent = self.branches.get(branch) or self.branches.get(self.default_branch)
-        self.branches[branch] = sha = self._add(files, parent, **more)
-        return sha
-
-    def fork_commit(self, files: dict[str, str | bytes]) -> str:
-        """A commit of a fork: GitHub answers for it here too, though no branch or tag of this repository has it."""
-        return self._add(files, self.branches.get(self.default_branch))
-
-    def tag(self, name: str, sha: str | None = None, annotated: bool = False) -> str:
-        sha = sha or self.branches[self.default_branch]
-        if annotated:
-            tag_object = _sha(f"tag {name} {sha}")
-            self.annotated[tag_object] = sha
-            sha = tag_object
-        self.tags[name] = sha
-        return sha
-
-    def archive(self, sha: str) -> bytes:
-        commit = self.commits[sha]
-        if commit.archive is not None:
-            return commit.archive
-        return git_archive(self.root(sha), sha, commit.files, commit.links)
-
-    def root(self, sha: str) -> str:
-        return f"{self.full_name.replace('/', '-')}-{sha[:7]}"
-
-    def status(self, sha: str) -> str:
-        """What comparing the default branch with a commit says."""
-        head: str | None = self.branches[self.default_branch]
-        if sha == head:
-            return "identical"
-        while head:
-            if head == sha:
-                return "behind"
-            head = self.commits[head].parent
-        return "ahead" if self.commits[sha].parent == self.branches[self.default_branch] else "diverged"
-
-    def _add(self, files: dict[str, str | bytes], parent: str | None, **more: Any) -> str:
-        content = {path: data.encode() if isinstance(data, str) else data for path, data in files.items()}
-        sha = _sha(
-            f"{self.full_name} {len(self.commits)} {sorted((path, _blob(data)) for path, data in content.items())}"
-        )
-        self.commits[sha] = Commit(content, parent, **more)
-        return sha
 
 
 @dataclass
@@ -115,6 +45,7 @@ class StubGitHub(LoopbackServer):
         self.renamed: dict[str, StubRepo] = {}
         self.asked: list[Asked] = []
         self.limit, self.remaining, self.resets_at = 5000, 4999, int(time.time()) + 1800
+        self.retry_after = 77
         self.latency = 0.0
         self._faults: dict[str, tuple[str, float]] = {}
         self._gate = 0
@@ -134,7 +65,8 @@ class StubGitHub(LoopbackServer):
         self.repos[full_name.lower()] = repo
 
     def fail(self, kind: str, fault: str | None, times: float = float("inf")) -> None:
-        """`kind` is one of repo, ref, refs, commit, compare, tree, blob, tarball, codeload, or any."""
+        """`kind` is one of repo, ref, refs, commit, compare, tree, blob, tarball, codeload, any, or one repository's
+        full name."""
         assert fault is None or fault in FAULTS, fault
         if fault is None:
             self._faults.pop(kind, None)
@@ -276,13 +208,13 @@ class StubGitHub(LoopbackServer):
         commit = repo.commits.get(sha)
         if commit is None:
             return self._json({"message": "Not Found"}, 404)
-        entries = [{"path": p, "mode": "100644", "type": "blob", "sha": _blob(d)} for p, d in commit.files.items()]
-        entries += [{"path": p, "mode": "120000", "type": "blob", "sha": _sha(t)} for p, t in commit.links.items()]
-        entries += [{"path": p, "mode": "160000", "type": "commit", "sha": _sha(p)} for p in commit.submodules]
+        entries = [{"path": p, "mode": "100644", "type": "blob", "sha": blob_of(d)} for p, d in commit.files.items()]
+        entries += [{"path": p, "mode": "120000", "type": "blob", "sha": sha_of(t)} for p, t in commit.links.items()]
+        entries += [{"path": p, "mode": "160000", "type": "commit", "sha": sha_of(p)} for p in commit.submodules]
         return self._json({"sha": sha, "tree": entries, "truncated": False})
 
     async def _blob(self, repo: StubRepo, sha: str) -> web.Response:
-        found = [d for commit in repo.commits.values() for d in commit.files.values() if _blob(d) == sha]
+        found = [d for commit in repo.commits.values() for d in commit.files.values() if blob_of(d) == sha]
         if not found:
             return self._json({"message": "Not Found"}, 404)
         content = base64.encodebytes(found[0]).decode()
@@ -331,7 +263,8 @@ class StubGitHub(LoopbackServer):
         await passed
 
     async def _fault(self, kind: str, request: web.Request, handle) -> web.StreamResponse | None:
-        key = kind if kind in self._faults else "any"
+        about = "/".join(request.path.strip("/").split("/")[1:3])
+        key = next((key for key in (kind, about) if key in self._faults), "any")
         fault, times = self._faults.get(key, (None, 0))
         if fault is None:
             return None
@@ -343,7 +276,7 @@ class StubGitHub(LoopbackServer):
             case "429":
                 return web.json_response({}, status=429)
             case "429-after":
-                return web.json_response({}, status=429, headers={"retry-after": "77"})
+                return web.json_response({}, status=429, headers={"retry-after": str(self.retry_after)})
             case "401" | "403" | "500":
                 return web.json_response({}, status=int(fault))
             case "junk":
@@ -377,14 +310,6 @@ async def _broken_body(request: web.Request, whole: web.Response, drips: bool) -
 def _ref_answer(repo: StubRepo, kind: str, name: str, sha: str) -> dict[str, Any]:
     object_ = {"sha": sha, "type": "tag" if sha in repo.annotated else "commit"}
     return {"ref": f"refs/{kind}/{name}", "object": object_}
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha1(text.encode()).hexdigest()
-
-
-def _blob(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def _noise(size: int) -> bytes:

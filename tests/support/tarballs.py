@@ -26,8 +26,8 @@ def tar(members: list[Member], commit: str | None = None) -> bytes:
     return ended(comment + b"".join(map(entry, members)))
 
 
-def packed(raw: bytes) -> bytes:
-    return gzip.compress(raw, compresslevel=1, mtime=0)
+def packed(raw: bytes, level: int = 1) -> bytes:
+    return gzip.compress(raw, compresslevel=level, mtime=0)
 
 
 def ended(raw: bytes) -> bytes:
