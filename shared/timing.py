@@ -59,6 +59,7 @@ ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the question to its 
 RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; Lambda gives no longer one
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries
 SETTLE_TIME = scaled(seconds=5)  # kept back from what waits for others, to write down that it was deferred
+OVERRUN_TIME = SETTLE_TIME * 0.4  # kept back from every record, to write down that it ran out of time
 OUTAGE_PAUSE = scaled(minutes=2)  # until the next try when nobody says how long it takes
 LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota starts anew every hour; a later time is not believed
 

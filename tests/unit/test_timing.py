@@ -47,6 +47,14 @@ def test_a_lease_outlives_its_worker_and_ends_before_it_counts_as_stuck():
     assert timing.CONSUMER_TIMEOUT < timing.LONGEST_LEASE < timing.STUCK_THRESHOLD
 
 
+def test_whoever_waits_for_others_gives_up_before_its_own_time_is_over():
+    """Else what is down elsewhere would cost an attempt, at whatever pace time passes."""
+    code = "from shared.timing import OVERRUN_TIME, SETTLE_TIME; assert SETTLE_TIME - OVERRUN_TIME > SETTLE_TIME / 2"
+    for scale in ("1", "0.1", "0.01"):
+        environment = {**os.environ, "STAGE": "local", "TIME_SCALE": scale}
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
+
+
 def test_the_numbers_are_those_the_design_names():
     assert timedelta(seconds=120) == timing.CONSUMER_TIMEOUT
     assert timedelta(seconds=720) == timing.VISIBILITY_TIMEOUT
