@@ -17,6 +17,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "invalid_skill_name": "The name has other characters, is too long, or is reserved.",
         "invalid_bundle": "The files of the bundle cannot be taken; the message names the first that cannot.",
         "invalid_idempotency_key": "An Idempotency-Key has 16 to 128 printable characters.",
+        "invalid_ids": "`ids` has 1 to 100 ids, separated by commas.",
         "invalid_since": "`since` is no `lastEventId` of an answer before.",
         "invalid_state": "There is no such state or category.",
         "invalid_action": "The panel has no such action.",

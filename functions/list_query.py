@@ -7,17 +7,25 @@ from shared.submissions import CATEGORIES, State
 
 SERVED = (
     "Served are: no filter, sort createdAt (default) or updatedAt; `state` (a state or category), sort updatedAt;"
-    " `repoUrl` without sort."
+    " `repoUrl` or `q` without sort."
 )
 
 
 def read_list_query(request: Request, limit: int) -> ListQuery:
-    states = _states(request.query.get("state"))
-    sort = request.one_of("sort", ("createdAt", "updatedAt"), "updatedAt" if states else "createdAt")
+    sort = request.one_of("sort", ("createdAt", "updatedAt"), "") if "sort" in request.query else None
+    return list_query(request.query.get("state"), sort, request.one_of("sortDir", ("asc", "desc"), "desc"), limit)
+
+
+def list_query(state: str | None, sort: str | None, direction: str, limit: int) -> ListQuery:
+    states = _states(state)
     if states and sort == "createdAt":
-        raise InvalidRequest(f"A list by state cannot be sorted by createdAt. {SERVED}", code="combination_not_served")
-    direction = request.one_of("sortDir", ("asc", "desc"), "desc")
-    return ListQuery(states, by_update=sort == "updatedAt", descending=direction == "desc", limit=limit)
+        raise not_served("A list by state cannot be sorted by createdAt.")
+    by_update = sort == "updatedAt" or (sort is None and bool(states))
+    return ListQuery(states, by_update=by_update, descending=direction == "desc", limit=limit)
+
+
+def not_served(problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{problem} {SERVED}", code="combination_not_served")
 
 
 def filter_of(query: ListQuery) -> str:

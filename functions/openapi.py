@@ -53,7 +53,7 @@ def contract() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for method, path, declared in operations():
         paths.setdefault(path, {})[method.lower()] = _operation(method, path, declared, schemas)
-    return {
+    described = {
         "openapi": "3.1.0",
         "info": {"title": "vskill platform", "version": VERSION, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
@@ -66,6 +66,7 @@ def contract() -> dict[str, Any]:
             "securitySchemes": _SECURITY,
         },
     }
+    return dict(msgspec.json.decode(msgspec.json.encode(described)))  # defaults come as tuples and enums
 
 
 @cache

@@ -2,124 +2,157 @@
 
 import asyncio
 import hashlib
-from datetime import timedelta
-from itertools import pairwise
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from functions.http import Answer, Request, http_handler
-from functions.list_query import SERVED, filter_of, read_list_query
+from functions.list_query import filter_of, list_query, not_served
+from functions.operations import operation
+from functions.submission_shapes import (
+    MAX_POSITIONS,
+    Batch,
+    Created,
+    DiscoverBody,
+    Discovered,
+    DiscoveredSkill,
+    EventParameters,
+    Events,
+    Health,
+    ListParameters,
+    NamedSkill,
+    PlatformStats,
+    Positions,
+    PositionsParameters,
+    Report,
+    ReportParameters,
+    Skipped,
+    SubmissionDetail,
+    SubmissionId,
+    SubmissionList,
+    SubmitBody,
+    SubmitBundle,
+    SubmitSkills,
+    Submitted,
+    Totals,
+)
+from functions.submission_views import accepted_answer, detail_of, position_of, report_of
 from shared import feed, intake, stats
+from shared.blocklist import BlockEntry, find_block
 from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
 from shared.documents import encode
-from shared.errors import InvalidRequest, RequestError
+from shared.errors import InvalidRequest, NotFound, RequestError
 from shared.kv import Key
-from shared.receipt_store import Receipt, find_receipt
+from shared.receipt_store import find_receipt
 from shared.skill_source import parse_repo_url
-from shared.submission_list import MAX_LIMIT, list_of_repo, list_submissions
-from shared.submission_store import get_history, get_submission
-from shared.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, Submission, staleness
+from shared.submission_list import list_of_repo, list_submissions
+from shared.submission_store import get_history, get_submission, get_submissions_fresh
+from shared.submissions import State, Submission, is_id
+from shared.waiting import Line, get_line
 
 QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
 IDLE_RETRY = 5000
 SUBMITS_IN_FLIGHT = 5
+SARIF = "application/sarif+json"
+_ID = {"id": SubmissionId}
 
 
-class BundleFile(msgspec.Struct, forbid_unknown_fields=True):
-    path: str
-    content: str
-
-
-class Bundle(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    files: list[BundleFile]
-
-
-class NamedSkill(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    path: str | None = None
-
-
-class SubmitBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    repo_url: str | None = None
-    skills: Annotated[list[NamedSkill], msgspec.Meta(min_length=1, max_length=50)] | None = None
-    skill_name: str | None = None
-    skill_path: str | None = None
-    source: str | None = None
-    bundle: Bundle | None = None
-    upload_token: str | None = None
-
-
-async def submit(request: Request) -> Answer:
-    body = request.json(SubmitBody)
-    _check(body)
+@operation(
+    "Submit a skill, or several of one repository",
+    gives={201: Created | Batch, 200: Submitted | Batch},
+    refuses=(403, 409, 422),
+    limit="submit",
+    headers={"Idempotency-Key": "16 to 128 characters. For a day, the same key and body get the same answer."},
+)
+async def submit(request: Request, body: SubmitBody) -> Answer:
+    """201 when anything is new. Else 200, with the one flag that says what it is instead: `duplicate`,
+    `alreadyVerified`, `requeued` or `blocked`."""
     idempotency = _idempotency(request)
-    if body.bundle:
+    if isinstance(body, SubmitBundle):
         files = [(file.path, file.content) for file in body.bundle.files]
-        accepted = await intake.submit_bundle(body.bundle.name, files, body.upload_token, body.source, idempotency)
-        return _accepted_answer(accepted)
-    if body.skills:
-        return await _submit_several(body.repo_url or "", body.skills, body.source, idempotency)
+        return accepted_answer(
+            await intake.submit_bundle(body.bundle.name, files, body.upload_token, body.source, idempotency)
+        )
+    if isinstance(body, SubmitSkills):
+        return await _submit_several(body.repo_url, body.skills, body.source, idempotency)
     named = (body.skill_name, body.skill_path)
-    return _accepted_answer(await intake.submit_repo(body.repo_url or "", *named, body.source, idempotency))
+    return accepted_answer(await intake.submit_repo(body.repo_url, *named, body.source, idempotency))
 
 
-class DiscoverBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    repo_url: str
+@operation(
+    "The skills of a repository, and what became of each", gives=Discovered, refuses=(422, 502), limit="discover"
+)
+async def discover(request: Request, body: DiscoverBody) -> Answer:
+    found, truncated = await intake.discover(body.repo_url)
+    skills = [_discovered(skill) for skill in found]
+    return Answer(Discovered(skills=skills, count=len(skills), truncated=truncated))
 
 
-async def discover(request: Request) -> Answer:
-    request.allow_query()
-    skills, truncated = await intake.discover(request.json(DiscoverBody).repo_url)
-    return Answer({"skills": skills, "count": len(skills), "truncated": truncated})
-
-
-async def list_(request: Request) -> Answer:
-    request.allow_query("limit", "cursor", "state", "sort", "sortDir", "repoUrl")
-    limit = request.whole_number("limit", default=50, lowest=1, highest=MAX_LIMIT)
-    if "repoUrl" in request.query:
-        return await _list_repo(request, limit)
-    query = read_list_query(request, limit)
-    filter_ = filter_of(query)
-    after = await read_cursor(request.query.get("cursor"), filter_)
-    listing = await list_submissions(query._replace(after=after))
+@operation("Submissions, newest first", gives=SubmissionList)
+async def list_(request: Request, query: ListParameters) -> Answer:
+    """Served are: no filter, by `createdAt` (default) or `updatedAt`; `state`, by `updatedAt`; `repoUrl` or `q`, each
+    alone and without a sort. Everything else is refused, nothing is ignored."""
+    if query.q is not None or query.repo_url is not None:
+        return await _list_found(query)
+    wanted = list_query(query.state, query.sort, query.sort_dir or "desc", query.limit)
+    filter_ = filter_of(wanted)
+    after = await read_cursor(query.cursor, filter_)
+    listing = await list_submissions(wanted._replace(after=after))
     return Answer(
-        {
-            "submissions": listing.rows,
-            "total": listing.total,
-            "cursor": await make_cursor(listing.next_position, filter_),
-            "stats": listing.stats,
-            "degraded": listing.degraded,
-            "stale": listing.stale,
-        }
+        SubmissionList(
+            submissions=listing.rows,
+            total=listing.total,
+            cursor=await make_cursor(listing.next_position, filter_),
+            stats=listing.stats,
+            degraded=listing.degraded,
+            stale=listing.stale,
+        )
     )
 
 
+@operation("How many submissions there are, by category and state", gives=stats.Stats)
 async def get_stats(request: Request) -> Answer:
-    request.allow_query()
     return Answer(await stats.get_stats())
 
 
-async def get_events(request: Request) -> Answer:
-    request.allow_query("since")
-    events, counted = await _news(request.query.get("since"))
+@operation("Totals of the platform", gives=PlatformStats)
+async def get_totals(request: Request) -> Answer:
+    """What could not be read is null, never 0."""
+    counted = await stats.get_stats()
+    totals = {name: getattr(counted, name) for name in Totals.__struct_fields__}
     return Answer(
-        {
-            "events": [event.row for event in events.events],
-            "stats": counted,
-            "lastEventId": events.last_id,
-            "reset": events.is_reset,
-            "more": events.has_more,
-        }
+        PlatformStats(
+            submissions=Totals(**totals),
+            skills=counted.published,
+            generated_at=counted.generated_at,
+            degraded=counted.degraded,
+        )
     )
 
 
-async def stream(request: Request) -> Answer:
-    """Server-sent events in short answers: the gateway cannot stream, and EventSource comes back by itself."""
-    request.allow_query("since")
-    events, counted = await _news(request.headers.get("last-event-id") or request.query.get("since"))
+@operation("What changed since", gives=Events)
+async def get_events(request: Request, query: EventParameters) -> Answer:
+    """Without `since` it starts from now. The last ten seconds are repeated: drop repeats by (`id`, `version`)."""
+    events, counted = await _news(query.since)
+    return Answer(
+        Events(
+            events=[event.row for event in events.events],
+            stats=counted,
+            last_event_id=events.last_id,
+            reset=events.is_reset,
+            more=events.has_more,
+        )
+    )
+
+
+@operation(
+    "What changes, as server-sent events",
+    gives={200: "text/event-stream"},
+    headers={"Last-Event-ID": "The last `id` received; EventSource sends it by itself."},
+)
+async def stream(request: Request, query: EventParameters) -> Answer:
+    """Events `submission`, `stats` and `reset` in short answers: the gateway cannot stream, and EventSource comes back
+    by itself."""
+    events, counted = await _news(request.headers.get("last-event-id") or query.since)
     pause = 0 if events.has_more else QUICK_RETRY if counted.active or events.events else IDLE_RETRY
     lines = [f"retry: {pause}", ""]
     if events.is_reset:
@@ -130,17 +163,44 @@ async def stream(request: Request) -> Answer:
     return Answer("\n".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
 
 
+@operation("Places in the queue", gives=Positions)
+async def get_positions(request: Request, query: PositionsParameters) -> Answer:
+    """A place is known for the first 500. Behind them it is null, and `ahead` is "500+"."""
+    ids = _read_ids(query.ids)
+    line, fresh = await asyncio.gather(get_line(now()), get_submissions_fresh(ids))
+    by_id = {submission.id: submission for submission in fresh.submissions}
+    positions = [position_of(submission_id, by_id.get(submission_id), line) for submission_id in ids]
+    return Answer(Positions(positions=positions, degraded=bool(fresh.failed), stale=sorted(fresh.failed)))
+
+
+@operation("One submission, its history and what its scan found", gives=SubmissionDetail, path=_ID)
 async def get_one(request: Request) -> Answer:
-    request.allow_query()
-    submission_id = request.path["id"]
-    submission = await get_submission(submission_id)  # first: what is no id is never asked for
-    history, receipt = await asyncio.gather(get_history(submission_id), find_receipt(submission))
-    return Answer(_detail(submission, history) | {"scanResult": receipt and _scan_result(receipt)})
+    submission = await get_submission(request.path["id"])  # first: what is no id is never asked for
+    history, receipt, entry, line = await asyncio.gather(
+        get_history(submission.id), find_receipt(submission), _entry_of(submission), _line_of(submission)
+    )
+    return Answer(detail_of(submission, history, receipt, entry, line))
 
 
+@operation("The findings, for people and for code-scanning tools", gives={200: (Report, SARIF)}, path=_ID)
+async def get_report(request: Request, query: ReportParameters) -> Answer:
+    """404 `no_report` until it was scanned, and when it was decided without a scan."""
+    submission = await get_submission(request.path["id"])
+    receipt = await find_receipt(submission)
+    if receipt is None:
+        because = f" {submission.reason}" if submission.reason else ""
+        raise NotFound(f"There is no report of this submission: it is {submission.state}.{because}", code="no_report")
+    if query.format == "json":
+        return Answer(report_of(submission, receipt))
+    from shared.scanner.sarif import sarif_log  # here: nothing else in this function knows rules
+
+    log = sarif_log([(_folder(submission), receipt.report)])
+    return Answer(log, headers={"content-type": f"{SARIF}; charset=utf-8"})
+
+
+@operation("Whether every part answers", gives={200: Health, 503: Health})
 async def health(request: Request) -> Answer:
     """200 once every part answers; else 503 that names those that do not."""
-    request.allow_query()
     parts = {
         "store": get_kv().get(Key("health")),
         "content": get_content().check(),
@@ -150,7 +210,7 @@ async def health(request: Request) -> Answer:
     results = await asyncio.gather(*parts.values(), return_exceptions=True)
     states = {part: "down" if isinstance(r, BaseException) else "ok" for part, r in zip(parts, results, strict=True)}
     is_up = set(states.values()) == {"ok"}
-    return Answer({"status": "ok" if is_up else "degraded", "parts": states}, 200 if is_up else 503)
+    return Answer(Health("ok" if is_up else "degraded", states), 200 if is_up else 503)
 
 
 ROUTES = {
@@ -160,7 +220,10 @@ ROUTES = {
     "GET /api/v1/submissions/stats": get_stats,
     "GET /api/v1/submissions/events": get_events,
     "GET /api/v1/submissions/stream": stream,
+    "GET /api/v1/submissions/positions": get_positions,
     "GET /api/v1/submissions/{id}": get_one,
+    "GET /api/v1/submissions/{id}/report": get_report,
+    "GET /api/v1/stats": get_totals,
     "GET /api/v1/health": health,
 }
 handler = http_handler(ROUTES)
@@ -168,23 +231,6 @@ handler = http_handler(ROUTES)
 
 async def _news(since: str | None) -> tuple[feed.Events, stats.Stats]:
     return await asyncio.gather(feed.get_events(since, now()), stats.get_stats())
-
-
-def _check(body: SubmitBody) -> None:
-    """Nothing that was sent is ignored."""
-    problem = None
-    if (body.repo_url is None) == (body.bundle is None):
-        problem = "Send either `repoUrl` or `bundle`."
-    elif body.bundle and (body.skill_name or body.skill_path or body.skills):
-        problem = "A bundle has its name inside: send `bundle.name` only."
-    elif body.skills and (body.skill_name or body.skill_path):
-        problem = "Send `skills`, or one skill by `skillName` or `skillPath`."
-    elif body.repo_url is not None and body.upload_token:
-        problem = "`uploadToken` goes with `bundle` only."
-    elif body.source and len(body.source) > 64:
-        problem = "`source` says in at most 64 characters what sent this, like `cli`."
-    if problem:
-        raise InvalidRequest(problem, code="invalid_body")
 
 
 async def _submit_several(
@@ -203,17 +249,13 @@ async def _submit_several(
     accepted, skipped = [], []
     for skill, outcome in zip(skills, outcomes, strict=True):
         if isinstance(outcome, intake.Accepted):
-            accepted.append(_accepted_answer(outcome))
+            accepted.append(accepted_answer(outcome))
         elif isinstance(outcome, RequestError):
-            skipped.append({"name": skill.name, "path": skill.path, "code": outcome.code, "message": str(outcome)})
+            skipped.append(Skipped(name=skill.name, path=skill.path, code=outcome.code, message=str(outcome)))
         else:
             raise outcome
-    body = {
-        "submissions": [answer.body for answer in accepted],
-        "count": len(accepted),
-        "skipped": skipped,
-        "repoUrl": repo_url,
-    }
+    submissions = [answer.body for answer in accepted]
+    body = Batch(submissions=submissions, count=len(accepted), skipped=skipped, repo_url=repo_url)
     return Answer(body, 201 if any(answer.status == 201 for answer in accepted) else 200)
 
 
@@ -226,95 +268,50 @@ def _idempotency(request: Request) -> intake.Idempotency | None:
     return intake.Idempotency(key, hashlib.sha256(request.body).hexdigest())
 
 
-def _accepted_answer(accepted: intake.Accepted) -> Answer:
-    submission = accepted.submission
-    body: dict[str, Any] = {
-        "id": submission.id,
-        "submissionId": submission.id,
-        "skillName": submission.skill_name,
-        "state": submission.state,
-        "createdAt": submission.created_at,
-    }
-    if accepted.upload_token:
-        body["uploadToken"] = accepted.upload_token
-    if accepted.flag is None:
-        return Answer(body, 201)
-    return Answer(body | {accepted.flag: True, "reason": submission.reason})
+def _discovered(skill: dict[str, str | None]) -> DiscoveredSkill:
+    here: dict[str, Any] = {"submission_id": skill["submissionId"]} if "submissionId" in skill else {}
+    return DiscoveredSkill(name=skill["name"] or "", path=skill["path"] or "", status=skill["status"] or "", **here)
 
 
-async def _list_repo(request: Request, limit: int) -> Answer:
-    if {"state", "sort", "sortDir"} & request.query.keys():
-        raise InvalidRequest(f"`repoUrl` goes with `limit` and `cursor` only. {SERVED}", code="combination_not_served")
-    source = parse_repo_url(request.query["repoUrl"], get_settings().github_host).source
+async def _list_found(query: ListParameters) -> Answer:
+    """By words, or all of one repository."""
+    if (query.state, query.sort, query.sort_dir) != (None, None, None) or None not in (query.q, query.repo_url):
+        raise not_served(f"`{'q' if query.q else 'repoUrl'}` goes with `limit` and `cursor` only.")
+    source = parse_repo_url(query.repo_url or "", get_settings().github_host).source
     filter_ = f"submissions of {source}"
-    after = await read_cursor(request.query.get("cursor"), filter_)
-    (rows, next_position, failed), counted = await asyncio.gather(list_of_repo(source, limit, after), stats.get_stats())
+    after = await read_cursor(query.cursor, filter_)
+    found, counted = await asyncio.gather(list_of_repo(source, query.limit, after), stats.get_stats())
+    rows, next_position, failed = found
     return Answer(
-        {
-            "submissions": rows,
-            "total": None,
-            "cursor": await make_cursor(next_position, filter_),
-            "stats": counted,
-            "degraded": counted.degraded or bool(failed),
-            "stale": failed,
-        }
+        SubmissionList(
+            submissions=rows,
+            total=None,
+            cursor=await make_cursor(next_position, filter_),
+            stats=counted,
+            degraded=counted.degraded or bool(failed),
+            stale=failed,
+        )
     )
 
 
-def _detail(submission: Submission, history: list[HistoryEntry]) -> dict[str, Any]:
-    """The fields a stranger may see, named one by one."""
-    stale_for = staleness(submission, now())
-    is_published = submission.state in CATEGORIES["published"]
-    return {
-        "id": submission.id,
-        "submissionId": submission.id,
-        "skillName": submission.skill_name,
-        "skillPath": submission.skill_path,
-        "repoUrl": submission.repo_url,
-        "state": submission.state,
-        "category": CATEGORY_OF[submission.state],
-        "reason": submission.reason,
-        "error": submission.error,
-        "score": submission.score,
-        "attempts": submission.attempts,
-        "createdAt": submission.created_at,
-        "updatedAt": submission.updated_at,
-        "version": submission.version,
-        "contentHash": submission.content_hash,
-        "publishedVersion": submission.published_version,
-        "publishedSkillName": submission.skill_name if is_published else None,
-        "stateHistory": history,
-        "stageTimings": _stage_timings(history),
-        "staleness": None if stale_for is None else {"isStuck": bool(stale_for), "overdueMs": _ms(stale_for)},
-    }
+def _read_ids(text: str) -> list[str]:
+    ids = list(dict.fromkeys(text.split(",")))
+    if not all(map(is_id, ids)) or len(ids) > MAX_POSITIONS:
+        raise InvalidRequest(f"`ids` has 1 to {MAX_POSITIONS} ids, separated by commas.", code="invalid_ids")
+    return ids
 
 
-def _scan_result(receipt: Receipt) -> dict[str, Any]:
-    report = receipt.report
-    return {
-        "verdict": report.verdict,
-        "action": report.action,
-        "certain": report.certain,
-        "score": report.score,
-        "incomplete": report.incomplete,
-        "findings": report.findings,
-        "truncated": receipt.truncated,
-        "capabilities": report.capabilities,
-        "warnings": report.front_matter.warnings,
-        "scannerVersion": report.receipt.scanner_version,
-        "ruleSet": receipt.rule_set,
-        "contentHash": receipt.content_hash,
-        "files": report.receipt.files,
-        "startedAt": receipt.started_at,
-        "endedAt": receipt.ended_at,
-        "judgement": receipt.judgement or "not_judged",
-    }
+async def _entry_of(submission: Submission) -> BlockEntry | None:
+    if submission.state != State.BLOCKED:
+        return None
+    return await find_block(submission.skill_name, submission.source, submission.content_hash)
 
 
-def _stage_timings(history: list[HistoryEntry]) -> list[dict[str, Any]]:
-    stages = pairwise(history)
-    return [{"state": stage.to_state, "ms": _ms(after.timestamp - stage.timestamp)} for stage, after in stages]
+async def _line_of(submission: Submission) -> Line | None:
+    return await get_line(now()) if submission.state == State.RECEIVED else None
 
 
-def _ms(duration: timedelta) -> int:
-    return round(duration.total_seconds() * 1000)
+def _folder(submission: Submission) -> str:
+    """Where its files are in the repository; an upload is a folder of its own."""
+    path = submission.skill_path.removesuffix(f"@{submission.ref}") if submission.repo_url else "."
+    return "" if path == "." else path

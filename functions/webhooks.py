@@ -1,15 +1,16 @@
 """Scanners elsewhere: they claim work, read its files and report what they found. Every request is signed."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
 from functions.http import Answer, Request, http_handler
+from functions.operations import operation
 from shared.errors import Forbidden, InvalidRequest
-from shared.external_scan_dispatch import claim_scan, get_claimed_files
+from shared.external_scan_dispatch import ScanFile, claim_scan, get_claimed_files
 from shared.external_scan_results import report_result
 from shared.external_scans import ExternalScan, Outcome, problem_of
-from shared.webhook_auth import authenticate
 
 CLAIM = "POST /api/v1/internal/scans/claim"
 FILES = "POST /api/v1/internal/scans/files"
@@ -37,48 +38,68 @@ class ResultBody(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True)
     content_hash: Name
 
 
-async def claim(request: Request) -> Answer:
-    provider = await authenticate(CLAIM, request.headers, request.body)
-    request.allow_query()
-    request.json(ClaimBody)
+class Claim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    claim_id: str | None
+    provider: str
+    skill_name: str
+    content_hash: str
+    lease_until: datetime | None
+    files_path: str
+
+
+class ClaimAnswer(msgspec.Struct, frozen=True):
+    claim: Annotated[Claim | None, msgspec.Meta(description="Null when nothing waits.")]
+
+
+class FilesAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    files: list[ScanFile]
+    next_after: Annotated[str | None, msgspec.Meta(description="Ask again with it as `after`; null at the end.")]
+
+
+class ResultAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    ok: bool
+    skill_name: str
+    status: str
+
+
+@operation("Claim the scan that has waited longest", gives=ClaimAnswer, signed=CLAIM)
+async def claim(request: Request, provider: str, body: ClaimBody) -> Answer:
+    """It is yours for 15 minutes; then somebody else may have it."""
     scan = await claim_scan(provider)
-    return Answer({"claim": None if scan is None else _claim(scan)})
+    return Answer(ClaimAnswer(None if scan is None else _claim(scan)))
 
 
-async def files(request: Request) -> Answer:
-    provider = await authenticate(FILES, request.headers, request.body)
-    request.allow_query()
-    body = request.json(FilesBody)
+@operation("The files of a claimed scan, page by page", gives=FilesAnswer, signed=FILES, refuses=(404, 409))
+async def files(request: Request, provider: str, body: FilesBody) -> Answer:
     page = await get_claimed_files(provider, body.skill_name, body.claim_id, body.after)
-    return Answer({"files": page.files, "nextAfter": page.next_after})
+    return Answer(FilesAnswer(page.files, page.next_after))
 
 
-async def scan_results(request: Request) -> Answer:
-    provider = await authenticate(RESULTS, request.headers, request.body)
-    request.allow_query()
-    body = request.json(ResultBody)
+@operation("Report what a claimed scan found", gives=ResultAnswer, signed=RESULTS, refuses=(403, 404, 409))
+async def scan_results(request: Request, provider: str, body: ResultBody) -> Answer:
+    """A critical finding blocks the skill at once. The same report twice is one."""
     if body.provider != provider:
         raise Forbidden("A scanner reports in its own name only.", code="wrong_provider")
     outcome = _outcome(body)
     if problem := problem_of(outcome):
         raise InvalidRequest(problem, code="invalid_body")
     scan = await report_result(provider, body.skill_name, body.claim_id, body.content_hash, outcome)
-    return Answer({"ok": True, "skillName": scan.skill_name, "status": outcome.status})
+    return Answer(ResultAnswer(ok=True, skill_name=scan.skill_name, status=outcome.status))
 
 
 ROUTES = {CLAIM: claim, FILES: files, RESULTS: scan_results}
 handler = http_handler(ROUTES)
 
 
-def _claim(scan: ExternalScan) -> dict[str, Any]:
-    return {
-        "claimId": scan.claim_id,
-        "provider": scan.provider,
-        "skillName": scan.skill_name,
-        "contentHash": scan.content_hash,
-        "leaseUntil": scan.lease_until,
-        "filesPath": FILES.partition(" ")[2],
-    }
+def _claim(scan: ExternalScan) -> Claim:
+    return Claim(
+        claim_id=scan.claim_id,
+        provider=scan.provider,
+        skill_name=scan.skill_name,
+        content_hash=scan.content_hash,
+        lease_until=scan.lease_until,
+        files_path=FILES.partition(" ")[2],
+    )
 
 
 def _outcome(body: ResultBody) -> Outcome:

@@ -23,7 +23,8 @@ MAX_LOOKED_INTO = 20
 RESERVED_SLUGS = frozenset(
     {"versions", "badge", "security", "installs", "search", "repo-health", "reports", "check-updates", "alias"}
 )
-_SLUG = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+SLUG_PATTERN = r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?"
+_SLUG = re.compile(SLUG_PATTERN)
 _OWNER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?")
 _REPO = re.compile(r"[A-Za-z0-9._-]{1,100}")
 

@@ -65,6 +65,8 @@ LEGAL_MOVES: dict[State, frozenset[State]] = {
     S.PUBLISHED: _PUBLISHED_MOVES,
     S.VENDOR_APPROVED: _PUBLISHED_MOVES,
 }
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # letters that are hard to confuse
+ID_PATTERN = f"sub_[{_ALPHABET}]{{26}}"
 _NEEDS_REASON = PARKED_STATES | set(CATEGORIES["rejected"])
 
 
@@ -127,7 +129,7 @@ class Change(NamedTuple):
 
 
 def new_id(now: datetime) -> str:
-    """Sorts by time: 48 bits of milliseconds, then 80 random bits, in letters that are hard to confuse."""
+    """Sorts by time: 48 bits of milliseconds, then 80 random bits."""
     number = (int(now.timestamp() * 1000) << 80) | secrets.randbits(80)
     return "sub_" + "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
@@ -141,7 +143,7 @@ def time_of(submission_id: str) -> datetime:
 
 
 def is_id(text: str) -> bool:
-    return re.fullmatch(f"sub_[{_ALPHABET}]{{26}}", text) is not None
+    return re.fullmatch(ID_PATTERN, text) is not None
 
 
 def created(submission: Submission) -> Change:
@@ -244,9 +246,6 @@ def staleness(submission: Submission, now: datetime) -> timedelta | None:
 
 def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def _next(submission: Submission, **set_: Any) -> Submission:

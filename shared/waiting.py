@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from shared.db import get_kv
 from shared.kv import SHARDS, Query
-from shared.stats import Hour
+from shared.pause import find_pause
+from shared.stats import Hour, get_hours
 from shared.submissions import CATEGORIES, TERMINAL_STATES, State
 
 RANKED = 500  # the place of those behind them is not worth its reads
@@ -29,6 +30,34 @@ async def get_waiting(limit: int = RANKED) -> Waiting:
     pages = await asyncio.gather(*map(get_kv().query, queries))
     rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
     return Waiting([row.key.pk.removeprefix("sub:") for row in rows[:limit]], more=len(rows) > limit)
+
+
+class Place(NamedTuple):
+    """`ahead` is known for the first 500 only; for those behind them it is "500+"."""
+
+    position: int | None
+    ahead: int | Literal["500+"] | None
+    expected_wait: timedelta | None
+
+
+class Line(NamedTuple):
+    """Who waits, and the pace at which they are served: None while the queue is paused or the pace is unknown."""
+
+    waiting: Waiting
+    per_hour: float | None
+
+    def place_of(self, submission_id: str) -> Place:
+        """Of one that waits. An index may not show it yet: then nothing is known of its place."""
+        position = self.waiting.position_of(submission_id)
+        if position is None:
+            return Place(None, "500+" if self.waiting.more else None, None)
+        wait = None if self.per_hour is None else expected_wait(position, self.per_hour)
+        return Place(position, position - 1, wait)
+
+
+async def get_line(at: datetime) -> Line:
+    waiting, hours, pause = await asyncio.gather(get_waiting(), get_hours(at, 2), find_pause())
+    return Line(waiting, None if hours is None or pause else settled_per_hour(hours, at))
 
 
 async def get_oldest() -> dict[State, datetime]:

@@ -22,7 +22,7 @@ def sarif_log(reports: Iterable[tuple[str, ScanReport]]) -> dict[str, Any]:
         "version": SCANNER_VERSION,
         "semanticVersion": SCANNER_VERSION,
         "rules": [_rule(finding) for finding in rules.values()],
-        "properties": {"ruleSetVersion": rule_set_version()},
+        "properties": {"ruleSetVersion": _rule_set([report for _, report in reports])},
     }
     run = {
         "tool": {"driver": driver},
@@ -31,6 +31,11 @@ def sarif_log(reports: Iterable[tuple[str, ScanReport]]) -> dict[str, Any]:
         "results": [_result(folder, finding, order[finding.rule]) for folder, finding in found],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule_set(reports: list[ScanReport]) -> str:
+    """Of the scan, which may be older than the rules that are loaded now."""
+    return reports[0].receipt.rule_set_version if reports else rule_set_version()
 
 
 def _rule(finding: Finding) -> dict[str, Any]:

@@ -14,8 +14,7 @@ SKILLS = "GET /api/v1/skills"
 REPO = "https://github.com/o/r"
 FILE = {"path": "SKILL.md", "content": "x"}
 
-# Most of it is refused before anything is read, so only the rest is given storage.
-with_storage = pytest.mark.usefixtures("function_env")
+pytestmark = pytest.mark.usefixtures("function_env")
 
 BAD_JSON = {
     "empty": "",
@@ -86,7 +85,6 @@ def test_S18_a_body_of_another_shape_is_refused(body):
     assert error_of(response) == (400, "invalid_body")
 
 
-@with_storage
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -125,7 +123,6 @@ def test_S24_a_body_that_is_not_sent_as_JSON_is_refused(content_type):
     assert error_of(read(submissions(event, Context()))) == (415, "unsupported_media_type")
 
 
-@with_storage
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json;x"])
 def test_the_type_of_JSON_may_be_written_in_every_way(content_type):
     assert call(submissions, SUBMIT, body={"repoUrl": REPO}, headers={"content-type": content_type}).status == 201
@@ -158,7 +155,6 @@ def test_S08_a_limit_out_of_range_is_refused_with_the_range(handler, route, limi
     assert "from 1 to " in response.body["message"]
 
 
-@with_storage
 @pytest.mark.parametrize(("handler", "route", "highest"), [(submissions, LIST, 500), (skills, SKILLS, 100)])
 def test_S08_limits_in_range_are_taken(handler, route, highest):
     for limit in (1, highest):
@@ -166,7 +162,6 @@ def test_S08_limits_in_range_are_taken(handler, route, highest):
     assert error_of(call(handler, route, query=f"limit={highest + 1}"))[0] == 400
 
 
-@with_storage
 @pytest.mark.parametrize(
     ("route", "query", "code"),
     [
@@ -195,7 +190,6 @@ def test_nothing_in_a_query_is_ignored_in_silence(route, query, code):
     assert error_of(call(submissions, route, query=query)) == (400, code)
 
 
-@with_storage
 @pytest.mark.parametrize(
     ("handler", "route", "event"),
     [

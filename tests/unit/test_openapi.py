@@ -11,8 +11,10 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 
+from functions import skills_api
 from functions.error_codes import CODES
-from functions.openapi import contract, contract_text, operations
+from functions.openapi import FUNCTIONS, contract, contract_text, operations
+from functions.operations import Operation
 from shared import errors
 from tests.support.requests import call
 
@@ -32,6 +34,28 @@ def test_the_validator_would_notice_a_mistake():
     next(iter(broken["paths"].values()))["get"] = {"responses": {"200": {}}}
     with pytest.raises(OpenAPIValidationError):
         OpenAPIV31SpecValidator(broken).validate()
+
+
+@pytest.mark.parametrize(
+    "function", [f for f in FUNCTIONS if f is not skills_api], ids=lambda function: function.__name__
+)
+def test_every_route_under_api_is_declared(function):
+    declared = getattr(function, "OPERATIONS", function.ROUTES)
+    undeclared = [route for route, run in declared.items() if " /api/" in route and not isinstance(run, Operation)]
+    assert undeclared == []
+
+
+def test_parameters_carry_what_is_checked():
+    parameters = {p["name"]: p for p in contract()["paths"]["/api/v1/submissions"]["get"]["parameters"]}
+    assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
+    assert parameters["sortDir"]["schema"]["enum"] == ["asc", "desc"]
+    assert not parameters["cursor"]["required"]
+    assert "null" not in json.dumps(parameters)
+
+
+def test_signed_routes_name_the_three_headers():
+    described = contract()["paths"]["/api/v1/webhooks/scan-results"]["post"]
+    assert set(described["security"][0]) == {"scanProvider", "scanTimestamp", "scanSignature"}
 
 
 def test_operation_ids_are_unique():

@@ -1,0 +1,329 @@
+"""What goes in and out of the routes about submissions, field by field: read, checked and described from here."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from shared.judge import Concern
+from shared.scanner.report import Action, Capability, Finding, ScannedFile, Verdict
+from shared.skill_source import SLUG_PATTERN
+from shared.stats import Stats
+from shared.submission_list import MAX_LIMIT
+from shared.submission_store import SubmissionRow
+from shared.submissions import CATEGORIES, ID_PATTERN, HistoryEntry, State
+
+MAX_POSITIONS = 100
+_AN_ID = "sub_01jcv2m8f0r4k9x3w7n5t1q6hz"
+_A_REPO = "https://github.com/owner/repo"
+
+SubmissionId = Annotated[str, Meta(extra_json_schema={"pattern": f"^{ID_PATTERN}$", "examples": [_AN_ID]})]
+RepoUrl = Annotated[
+    str, Meta(max_length=2000, description="A repository on GitHub, or a folder in it.", examples=[_A_REPO])
+]
+Slug = Annotated[str, Meta(extra_json_schema={"pattern": f"^{SLUG_PATTERN}$", "maxLength": 64, "examples": ["pdf"]})]
+Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the page before.")]
+Since = Annotated[str, Meta(min_length=1, max_length=100, description="`lastEventId` of the answer before.")]
+SentBy = Annotated[str, Meta(max_length=64, description="What sends this, like `cli`.", examples=["cli"])]
+
+
+# --- asked ----------------------------------------------------------------------------------------------------------
+
+
+class ListParameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = 50
+    cursor: Cursor | None = None
+    state: (
+        Annotated[
+            str,
+            Meta(
+                max_length=40,
+                description="A state or a category. The order is then `updatedAt`.",
+                extra_json_schema={"enum": [*CATEGORIES, *(str(state) for state in State)]},
+            ),
+        ]
+        | None
+    ) = None
+    sort: (
+        Annotated[Literal["createdAt", "updatedAt"], Meta(description="`createdAt` unless `state` is given.")] | None
+    ) = None
+    sort_dir: Annotated[Literal["asc", "desc"], Meta(description="`desc` unless told otherwise.")] | None = None
+    repo_url: (
+        Annotated[str, Meta(max_length=2000, description="All of one repository. Goes with `limit` and `cursor` only.")]
+        | None
+    ) = None
+    q: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=100,
+                description="Words that owner, repository or skill begin with. Goes with `limit` and `cursor` only.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class PositionsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    ids: Annotated[
+        str,
+        Meta(
+            max_length=MAX_POSITIONS * (len(_AN_ID) + 1),
+            description=f"Up to {MAX_POSITIONS} ids, separated by commas.",
+            examples=[_AN_ID],
+            extra_json_schema={"pattern": f"^{ID_PATTERN}(,{ID_PATTERN}){{0,{MAX_POSITIONS - 1}}}$"},
+        ),
+    ]
+
+
+class EventParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    since: Since | None = None
+
+
+class ReportParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: Annotated[
+        Literal["json", "sarif"], Meta(description="`sarif` is SARIF 2.1.0, for code-scanning tools.")
+    ] = "json"
+
+
+class BundleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: Annotated[str, Meta(examples=["SKILL.md"])]
+    content: Annotated[str, Meta(examples=["---\nname: hello\ndescription: Greets.\n---\n"])]
+
+
+class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Slug
+    files: list[BundleFile]
+
+
+class NamedSkill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Slug
+    path: str | None = None
+
+
+class SubmitRepo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """One skill of a repository. A repository with a single skill needs neither its name nor its path."""
+
+    repo_url: RepoUrl
+    skill_name: Slug | None = None
+    skill_path: Annotated[str, Meta(description="The folder of its SKILL.md.")] | None = None
+    source: SentBy | None = None
+
+
+class SubmitSkills(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Several skills of a repository. One that cannot be accepted is told among the others."""
+
+    repo_url: RepoUrl
+    skills: Annotated[list[NamedSkill], Meta(min_length=1, max_length=50)]
+    source: SentBy | None = None
+
+
+class SubmitBundle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The files themselves, where this platform takes uploads."""
+
+    bundle: Bundle
+    upload_token: Annotated[str, Meta(description="From the first answer; new content needs it.")] | None = None
+    source: SentBy | None = None
+
+
+SubmitBody = SubmitRepo | SubmitSkills | SubmitBundle
+
+
+class DiscoverBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    repo_url: RepoUrl
+
+
+# --- answered -------------------------------------------------------------------------------------------------------
+
+
+class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: SubmissionId
+    submission_id: SubmissionId
+    skill_name: str
+    state: State
+    created_at: datetime
+    upload_token: Annotated[str, Meta(description="Of a bundle, told this once.")] | UnsetType = UNSET
+
+
+class Submitted(Created, frozen=True, kw_only=True):
+    """With one of the flags it was here before; the flag says what that means."""
+
+    reason: str | UnsetType | None = UNSET
+    duplicate: bool | UnsetType = UNSET
+    already_verified: bool | UnsetType = UNSET
+    requeued: bool | UnsetType = UNSET
+    blocked: bool | UnsetType = UNSET
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    path: str | None
+    code: str
+    message: str
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    submissions: list[Submitted]
+    count: int
+    skipped: list[Skipped]
+    repo_url: str
+
+
+class DiscoveredSkill(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    path: str
+    status: Annotated[str, Meta(description="`new`, or the state of its submission.")]
+    submission_id: SubmissionId | UnsetType = UNSET
+
+
+class Discovered(msgspec.Struct, frozen=True, kw_only=True):
+    skills: list[DiscoveredSkill]
+    count: int
+    truncated: Annotated[bool, Meta(description="There are more than could be listed.")]
+
+
+class SubmissionList(msgspec.Struct, frozen=True, kw_only=True):
+    submissions: list[SubmissionRow]
+    total: Annotated[int | None, Meta(description="Exact without a filter and by state; null for `q` and `repoUrl`.")]
+    cursor: Annotated[str | None, Meta(description="Null on the last page.")]
+    stats: Stats
+    degraded: bool
+    stale: Annotated[list[SubmissionId], Meta(description="Shown as an index had them.")]
+
+
+class Events(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    events: Annotated[list[SubmissionRow], Meta(description="Drop repeats by (`id`, `version`).")]
+    stats: Stats
+    last_event_id: str
+    reset: Annotated[bool, Meta(description="`since` is older than an hour: load the list again.")]
+    more: Annotated[bool, Meta(description="Ask again at once.")]
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: SubmissionId
+    state: Annotated[State | None, Meta(description="Null when there is no such submission, or it could not be read.")]
+    position: Annotated[int | None, Meta(description="Null unless it waits among the first 500.")]
+    ahead: int | Literal["500+"] | None
+    expected_wait_ms: int | None
+
+
+class Positions(msgspec.Struct, frozen=True, kw_only=True):
+    positions: list[Position]
+    degraded: bool
+    stale: list[SubmissionId]
+
+
+class StageTiming(msgspec.Struct, frozen=True):
+    state: State
+    ms: int
+
+
+class Staleness(msgspec.Struct, frozen=True, rename="camel"):
+    is_stuck: bool
+    overdue_ms: int
+
+
+class QueuePlace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    position: Annotated[int | None, Meta(description="Null behind the first 500.")]
+    ahead: int | Literal["500+"] | None
+    expected_wait_ms: Annotated[int | None, Meta(description="Null while nothing can be promised.")]
+
+
+class BlockInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    blocked_by: Annotated[str | None, Meta(description="`rule`, `blocklist`, `person` or another part that parked it.")]
+    reason: str | None
+    blocked_at: datetime
+    threat_type: Annotated[str | None, Meta(description="Of the blocklist entry; null when a rule or a person did it.")]
+    severity: str | None
+    evidence_urls: list[str]
+
+
+class JudgementShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    verdict: str
+    score: int
+    intent: str
+    scope: str
+    concerns: tuple[Concern, ...]
+    model_id: str
+
+
+class ScanResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    verdict: Verdict
+    action: Action
+    certain: bool
+    score: int
+    incomplete: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    truncated: Annotated[bool, Meta(description="There were more findings than are kept.")]
+    capabilities: tuple[Capability, ...]
+    warnings: tuple[str, ...]
+    scanner_version: str
+    rule_set: str
+    content_hash: str
+    files: tuple[ScannedFile, ...]
+    started_at: datetime
+    ended_at: datetime
+    judgement: JudgementShape | Literal["not_judged"]
+
+
+class SubmissionDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The fields a stranger may see, named one by one."""
+
+    id: SubmissionId
+    submission_id: SubmissionId
+    skill_name: str
+    skill_path: str
+    repo_url: str | None
+    state: State
+    category: str
+    reason: str | None
+    error: str | None
+    score: int | None
+    attempts: int
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    content_hash: str | None
+    published_version: str | None
+    published_skill_name: str | None
+    state_history: list[HistoryEntry]
+    stage_timings: list[StageTiming]
+    staleness: Annotated[Staleness | None, Meta(description="Null when nothing is to come.")]
+    scan_result: Annotated[ScanResult | None, Meta(description="Null until it was scanned.")]
+    block_info: Annotated[BlockInfo | None, Meta(description="Null unless it is BLOCKED.")]
+    queue: Annotated[QueuePlace | None, Meta(description="Null unless it waits (RECEIVED).")]
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    submission_id: SubmissionId
+    skill_name: str
+    repo_url: str | None
+    commit: str | None
+    state: State
+    reason: str | None
+    scan_result: ScanResult
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    total: int | None
+    active: int | None
+    published: int | None
+    rejected: int | None
+    blocked: int | None
+    on_hold: int | None
+
+
+class PlatformStats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    submissions: Totals
+    skills: Annotated[
+        int | None, Meta(description="Published now. One whose new content is being verified counts again afterwards.")
+    ]
+    generated_at: datetime
+    degraded: bool
+
+
+class Health(msgspec.Struct, frozen=True):
+    status: Literal["ok", "degraded"]
+    parts: Annotated[dict[str, str], Meta(description="`ok` or `down`, for each part.")]

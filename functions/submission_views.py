@@ -1,0 +1,170 @@
+"""Records as strangers see them: whitelisted, field by field."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from functions.http import Answer
+from functions.submission_shapes import (
+    BlockInfo,
+    JudgementShape,
+    Position,
+    QueuePlace,
+    Report,
+    ScanResult,
+    StageTiming,
+    Staleness,
+    SubmissionDetail,
+    Submitted,
+)
+from shared.blocklist import BlockEntry
+from shared.db import now
+from shared.intake import Accepted
+from shared.judge import Judgement
+from shared.receipt_store import Receipt
+from shared.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
+from shared.waiting import Line
+
+_FLAG_FIELDS = {"alreadyVerified": "already_verified"}
+
+
+def accepted_answer(accepted: Accepted) -> Answer:
+    submission = accepted.submission
+    fields: dict[str, Any] = {
+        "id": submission.id,
+        "submission_id": submission.id,
+        "skill_name": submission.skill_name,
+        "state": submission.state,
+        "created_at": submission.created_at,
+    }
+    if accepted.upload_token:
+        fields["upload_token"] = accepted.upload_token
+    if accepted.flag is None:
+        return Answer(Submitted(**fields), 201)
+    fields |= {"reason": submission.reason, _FLAG_FIELDS.get(accepted.flag, accepted.flag): True}
+    return Answer(Submitted(**fields))
+
+
+def detail_of(
+    submission: Submission,
+    history: Sequence[HistoryEntry],
+    receipt: Receipt | None,
+    entry: BlockEntry | None,
+    line: Line | None,
+) -> SubmissionDetail:
+    is_published = submission.state in CATEGORIES["published"]
+    return SubmissionDetail(
+        id=submission.id,
+        submission_id=submission.id,
+        skill_name=submission.skill_name,
+        skill_path=submission.skill_path,
+        repo_url=submission.repo_url,
+        state=submission.state,
+        category=CATEGORY_OF[submission.state],
+        reason=submission.reason,
+        error=submission.error,
+        score=submission.score,
+        attempts=submission.attempts,
+        created_at=submission.created_at,
+        updated_at=submission.updated_at,
+        version=submission.version,
+        content_hash=submission.content_hash,
+        published_version=submission.published_version,
+        published_skill_name=submission.skill_name if is_published else None,
+        state_history=list(history),
+        stage_timings=_stage_timings(history),
+        staleness=_staleness(submission),
+        scan_result=None if receipt is None else scan_result_of(receipt),
+        block_info=_block_info(submission, entry) if submission.state == State.BLOCKED else None,
+        queue=None if line is None else _queue_place(line, submission.id),
+    )
+
+
+def report_of(submission: Submission, receipt: Receipt) -> Report:
+    return Report(
+        submission_id=submission.id,
+        skill_name=submission.skill_name,
+        repo_url=submission.repo_url,
+        commit=submission.commit,
+        state=submission.state,
+        reason=submission.reason,
+        scan_result=scan_result_of(receipt),
+    )
+
+
+def scan_result_of(receipt: Receipt) -> ScanResult:
+    report = receipt.report
+    return ScanResult(
+        verdict=report.verdict,
+        action=report.action,
+        certain=report.certain,
+        score=report.score,
+        incomplete=report.incomplete,
+        findings=report.findings,
+        truncated=receipt.truncated,
+        capabilities=report.capabilities,
+        warnings=report.front_matter.warnings,
+        scanner_version=report.receipt.scanner_version,
+        rule_set=receipt.rule_set,
+        content_hash=receipt.content_hash,
+        files=report.receipt.files,
+        started_at=receipt.started_at,
+        ended_at=receipt.ended_at,
+        judgement=_judgement(receipt.judgement) if receipt.judgement else "not_judged",
+    )
+
+
+def position_of(submission_id: str, submission: Submission | None, line: Line) -> Position:
+    state = None if submission is None else submission.state
+    if state != State.RECEIVED:
+        return Position(id=submission_id, state=state, position=None, ahead=None, expected_wait_ms=None)
+    place = _queue_place(line, submission_id)
+    return Position(
+        id=submission_id,
+        state=state,
+        position=place.position,
+        ahead=place.ahead,
+        expected_wait_ms=place.expected_wait_ms,
+    )
+
+
+def _queue_place(line: Line, submission_id: str) -> QueuePlace:
+    place = line.place_of(submission_id)
+    wait = None if place.expected_wait is None else _ms(place.expected_wait)
+    return QueuePlace(position=place.position, ahead=place.ahead, expected_wait_ms=wait)
+
+
+def _block_info(submission: Submission, entry: BlockEntry | None) -> BlockInfo:
+    return BlockInfo(
+        blocked_by=submission.parked_by,
+        reason=submission.reason,
+        blocked_at=submission.updated_at,
+        threat_type=entry.threat_type if entry else None,
+        severity=entry.severity if entry else None,
+        evidence_urls=list(entry.evidence_urls) if entry else [],
+    )
+
+
+def _judgement(judgement: Judgement) -> JudgementShape:
+    return JudgementShape(
+        verdict=judgement.judged,
+        score=judgement.score,
+        intent=judgement.intent,
+        scope=judgement.scope,
+        concerns=judgement.concerns,
+        model_id=judgement.model_id,
+    )
+
+
+def _stage_timings(history: Sequence[HistoryEntry]) -> list[StageTiming]:
+    return [StageTiming(stage.to_state, _ms(after.timestamp - stage.timestamp)) for stage, after in pairwise(history)]
+
+
+def _staleness(submission: Submission) -> Staleness | None:
+    stale_for = staleness(submission, now())
+    return None if stale_for is None else Staleness(bool(stale_for), _ms(stale_for))
+
+
+def _ms(duration: timedelta) -> int:
+    return round(duration.total_seconds() * 1000)
