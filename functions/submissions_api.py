@@ -42,10 +42,12 @@ from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings,
 from shared.documents import encode
 from shared.errors import InvalidRequest, NotFound, RequestError
 from shared.kv import Key
+from shared.queue_health import QueueHealth, get_queue_health
 from shared.receipt_store import find_receipt
 from shared.skill_source import parse_repo_url
 from shared.submission_list import list_of_repo, list_submissions
-from shared.submission_store import get_history, get_submission, get_submissions_fresh
+from shared.submission_search import search_submissions
+from shared.submission_store import SubmissionRow, get_history, get_submission, get_submissions_fresh
 from shared.submissions import State, Submission, is_id
 from shared.waiting import Line, get_line
 
@@ -163,6 +165,12 @@ async def stream(request: Request, query: EventParameters) -> Answer:
     return Answer("\n".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
 
 
+@operation("Is the queue moving?", gives=QueueHealth)
+async def queue_health(request: Request) -> Answer:
+    """What could not be read is null, never 0. `drainRate` counts, per hour, what no longer waits for a worker."""
+    return Answer(await get_queue_health())
+
+
 @operation("Places in the queue", gives=Positions)
 async def get_positions(request: Request, query: PositionsParameters) -> Answer:
     """A place is known for the first 500. Behind them it is null, and `ahead` is "500+"."""
@@ -223,6 +231,7 @@ ROUTES = {
     "GET /api/v1/submissions/positions": get_positions,
     "GET /api/v1/submissions/{id}": get_one,
     "GET /api/v1/submissions/{id}/report": get_report,
+    "GET /api/v1/queue/health": queue_health,
     "GET /api/v1/stats": get_totals,
     "GET /api/v1/health": health,
 }
@@ -277,10 +286,10 @@ async def _list_found(query: ListParameters) -> Answer:
     """By words, or all of one repository."""
     if (query.state, query.sort, query.sort_dir) != (None, None, None) or None not in (query.q, query.repo_url):
         raise not_served(f"`{'q' if query.q else 'repoUrl'}` goes with `limit` and `cursor` only.")
-    source = parse_repo_url(query.repo_url or "", get_settings().github_host).source
-    filter_ = f"submissions of {source}"
+    source = None if query.q else parse_repo_url(query.repo_url or "", get_settings().github_host).source
+    filter_ = f"submissions by {query.q}" if source is None else f"submissions of {source}"
     after = await read_cursor(query.cursor, filter_)
-    found, counted = await asyncio.gather(list_of_repo(source, query.limit, after), stats.get_stats())
+    found, counted = await asyncio.gather(_find(query, source, after), stats.get_stats())
     rows, next_position, failed = found
     return Answer(
         SubmissionList(
@@ -292,6 +301,14 @@ async def _list_found(query: ListParameters) -> Answer:
             stale=failed,
         )
     )
+
+
+async def _find(
+    query: ListParameters, source: str | None, after: str | None
+) -> tuple[list[SubmissionRow], str | None, list[str]]:
+    if source is None:
+        return await search_submissions(query.q or "", query.limit, after)
+    return await list_of_repo(source, query.limit, after)
 
 
 def _read_ids(text: str) -> list[str]:
