@@ -43,7 +43,7 @@ def platform(tmp_path_factory, github):
 def demo(tmp_path_factory, github):
     """A bit of everything, standing still: the queue is paused."""
     running = Platform.start(tmp_path_factory.mktemp("demo"), GITHUB_API_URL=github.url)
-    running.ids = fill(running)
+    running.ids = fill(running, github)
     yield running
     running.kill()
 

@@ -13,7 +13,13 @@ from tests.support.stub_github import StubGitHub
 
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 THEMES = ("light", "dark")
-NOT_PICTURED = ("queue-rejected", "submission-rejected", "submission-waiting", "not-found")  # like others, or dull
+NOT_PICTURED = (
+    "queue-rejected",
+    "submission-rejected",
+    "submission-waiting",
+    "not-found",
+    "admin-audit",
+)  # like others, or dull
 
 
 def pages(ids: dict[str, str]) -> dict[str, str]:
@@ -30,10 +36,12 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "submission-waiting": f"/submissions/{ids['waiting']}",
         "skills": "/skills",
         "skill": skill,
-        "skill-diff": f"{skill}?from=1.0.0&to=1.0.1",
+        "skill-diff": f"{skill}?from=1.0.0&to=1.0.2",
         "not-found": "/nothing/here",
         "admin-sign-in": "/admin",
         "admin": "/admin",
+        "admin-queue": "/admin/queue",
+        "admin-audit": "/admin/audit",
     }
 
 
@@ -57,7 +65,7 @@ def main(folder: Path) -> int:
         fill_github(github)
         platform = Platform.start(Path(directory), GITHUB_API_URL=github.url)
         try:
-            paths = {name: path for name, path in pages(fill(platform)).items() if name not in NOT_PICTURED}
+            paths = {name: path for name, path in pages(fill(platform, github)).items() if name not in NOT_PICTURED}
             with browser() as running:
                 take(running, platform.url, platform.admin_token, paths, folder)
         except NoBrowser as missing:

@@ -1,0 +1,106 @@
+"""What happened on a platform in the hours before: the platform's own code at work, with a clock that is behind."""
+
+import asyncio
+import dataclasses
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+from unittest.mock import patch
+
+from shared import intake, pipeline
+from shared.aws import Aws
+from shared.content import S3Content
+from shared.dynamo_kv import DynamoKV
+from shared.github import GitHub
+from shared.secret_store import secrets_from
+from shared.settings import load_settings
+from shared.telemetry import logger
+from shared.worker_context import Env, run_with_worker_env
+from tests.support.memory import MemoryQueue, no_judge
+from tests.support.platform import Platform
+from tests.support.resources import CREDENTIALS
+
+WHILE = timedelta(seconds=60)
+
+
+class Event(NamedTuple):
+    ago: timedelta
+    submit: Callable[[], Awaitable[intake.Accepted]]
+
+
+def an_upload(hours_ago: float, name: str, files: dict[str, str], token: str | None = None) -> Event:
+    submit = partial(intake.submit_bundle, name, list(files.items()), token, None, None)
+    return Event(timedelta(hours=hours_ago), submit)
+
+
+def a_repository(hours_ago: float, url: str, path: str | None) -> Event:
+    return Event(timedelta(hours=hours_ago), partial(intake.submit_repo, url, None, path, None, None))
+
+
+def relive(platform: Platform, github_url: str, events: Iterable[Event]) -> list[intake.Accepted]:
+    """One after the other, the oldest first. Nothing is sent: no worker of the platform hears of them."""
+    info = platform.info
+    environment = {
+        **CREDENTIALS,
+        "STAGE": "local",
+        "TABLE_NAME": info["table"],
+        "BUCKET_NAME": info["bucket"],
+        "QUEUE_URL": info["queueUrl"],
+        "SECRET_ID": "none",
+        "SECRETS_FILE": str(platform.directory / "secrets.json"),
+        "ALLOW_UPLOADS": "true",
+        "MAX_ACTIVE": "10000",
+        "GITHUB_API_URL": github_url,
+        "AWS_ENDPOINT_URL": info["endpoint"],
+    }
+    in_order = sorted(events, key=lambda event: event.ago, reverse=True)
+    # A thread of its own: an open browser runs a loop in this one.
+    with patch.dict(os.environ, environment), ThreadPoolExecutor(1) as thread, _quiet():
+        return thread.submit(lambda: asyncio.run(_relive(in_order))).result()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    level = logger.level
+    logger.setLevel("ERROR")
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+async def _relive(events: Iterable[Event]) -> list[intake.Accepted]:
+    aws = Aws(load_settings())
+    env = _env(aws)
+    try:
+        return [await _happen(env, event) for event in events]
+    finally:
+        await env.github.close()
+        await aws.close()
+
+
+async def _happen(env: Env, event: Event) -> intake.Accepted:
+    then = dataclasses.replace(env, clock=lambda: datetime.now(UTC) - event.ago)
+    accepted = await run_with_worker_env(then, event.submit)
+    process = partial(pipeline.process_submission, accepted.submission.id, "a worker of that time", WHILE)
+    await run_with_worker_env(then, process)
+    return accepted
+
+
+def _env(aws: Aws) -> Env:
+    settings = aws.settings
+    secrets = secrets_from(settings, partial(aws.call, "secretsmanager"))
+    return Env(
+        kv=DynamoKV(partial(aws.call, "dynamodb"), settings.table_name),
+        content=S3Content(partial(aws.call, "s3"), settings.bucket_name),
+        queue=MemoryQueue(),
+        secrets=secrets,
+        github=GitHub(settings.github_api_url, secrets, lambda: datetime.now(UTC)),
+        bedrock=no_judge,
+        settings=settings,
+        clock=lambda: datetime.now(UTC),
+    )
