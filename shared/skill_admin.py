@@ -134,7 +134,7 @@ def _changed() -> Conflict:
 
 def _published_again(submission: Submission, skill: Skill, actor: str, at: datetime, reason: str) -> Change:
     """Two entries in its history, as the states demand, in one step."""
-    approved = move(submission, State.AUTO_APPROVED, actor, at, reason)
+    approved = move(submission, State.AUTO_APPROVED, actor, at, reason, attempts=0, error=None)
     told = f"published as version {skill.current_version}"
     again = move(approved.after, submission.publish_as, actor, at, told, parked_by=None)
     after = msgspec.structs.replace(again.after, version=submission.version + 1)
