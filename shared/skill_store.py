@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from shared.content import content_hash_of
-from shared.db import get_content, get_kv
+from shared.db import get_content, get_kv, now
 from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import configured_scanners, dispatch_external_scans
@@ -29,6 +30,7 @@ from shared.submission_store import commit, move_submission
 from shared.submissions import CATEGORIES, Change, State, Submission, move
 from shared.telemetry import logger
 
+WRITES_AT_ONCE = 100  # a transaction takes no more
 LONGEST_NAME = 500  # in any script it fits a key
 LOOK_ALIKE = "NAME-LOOK-ALIKE"  # the rule for a new name that people take for a published one
 
@@ -252,17 +254,36 @@ def _not_found(name: str) -> NotFound:
 
 
 async def _rename(skill: Skill, name: str) -> bool:
+    """In one transaction where it fits one. A longer past is copied first and cleared away last: in between, and after
+    a crash, the skill is under one name or the other with all its versions."""
     versions = [_VERSION.decode(row.text) for row in await query_all(get_kv(), f"version:{skill.name}")]
+    copies: list[Write] = [version_put(msgspec.structs.replace(version, name=name)) for version in versions]
+    leftovers: list[Write] = [Delete(version_key(version), {"pk": f"version:{skill.name}"}) for version in versions]
+    renamed = msgspec.structs.replace(skill, name=name, unindexed_since=now())
     writes: list[Write] = [
-        skill_put(msgspec.structs.replace(skill, name=name), ABSENT),
+        skill_put(renamed, ABSENT),
         alias_put(name),
+        counts_put(SkillCounts(name=name, record_version=1), expect=None),
         Delete(skill_key(skill.name), {"recordVersion": skill.record_version}),
-        *(version_put(msgspec.structs.replace(version, name=name)) for version in versions),
-        *(Delete(version_key(version), {"pk": f"version:{skill.name}"}) for version in versions),
     ]
     try:
-        await get_kv().transact(lambda: writes)
+        if len(writes) + len(copies) + len(leftovers) <= WRITES_AT_ONCE:
+            await get_kv().transact(lambda: [*writes, *copies, *leftovers])
+        else:
+            await _rename_in_steps(name, writes, copies, leftovers)
     except ConditionFailed:
         logger.warning("skill not renamed: it changed, or its full name is taken", extra={"skill": skill.name})
         return False
+    await make_findable(renamed)
     return True
+
+
+async def _rename_in_steps(name: str, writes: list[Write], copies: list[Write], leftovers: list[Write]) -> None:
+    if await find_skill(name):
+        raise ConditionFailed([0])
+    for start in range(0, len(copies), WRITES_AT_ONCE):
+        chunk = [Put(copy.key, copy.doc) for copy in copies[start : start + WRITES_AT_ONCE] if isinstance(copy, Put)]
+        await get_kv().transact(partial(list, chunk))  # unguarded: a copy that a crash left is written again
+    await get_kv().transact(lambda: writes)
+    for start in range(0, len(leftovers), WRITES_AT_ONCE):
+        await get_kv().transact(partial(list, leftovers[start : start + WRITES_AT_ONCE]))

@@ -1,6 +1,6 @@
 """A marketplace in one line: skills with everything that finds them, as publishing leaves them."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from shared.documents import encode
 from shared.kv import Key, Put
@@ -31,9 +31,6 @@ def puts_of(skill: Skill, installs: int = 0) -> list[Put]:
 
 
 async def put_skills(kv, *skills: Skill, installs: dict[str, int] | None = None) -> None:
-    for skill in skills:
-        await kv.transact(lambda skill=skill: puts_of(skill, (installs or {}).get(skill.name, 0)))
-
-
-def published_at(day: int) -> datetime:
-    return WHEN + timedelta(days=day)
+    puts = {put.key: put for skill in skills for put in puts_of(skill, (installs or {}).get(skill.name, 0))}
+    for start in range(0, len(puts), 100):
+        await kv.transact(lambda start=start: list(puts.values())[start : start + 100])

@@ -121,6 +121,7 @@ class MemoryKV:
     def _apply(self, writes: Sequence[Write]) -> None:
         keys = [write.key for write in writes]
         assert len(set(keys)) == len(keys), "DynamoDB refuses two writes to one item in a transaction"
+        assert len(keys) <= 100, "DynamoDB refuses more than 100 writes in a transaction"
         failed = [i for i, write in enumerate(writes) if not self._holds(write)]
         if failed:
             raise ConditionFailed(failed)

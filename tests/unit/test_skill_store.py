@@ -1,5 +1,6 @@
 """The marketplace at rest: published in one step, versions that only rise, names that lead to one skill."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
@@ -10,7 +11,7 @@ from shared.documents import encode
 from shared.errors import Conflict, LostLease, NotFound, Unavailable
 from shared.kv import ABSENT, Key, Put
 from shared.skill_index import skill_put
-from shared.skill_search import get_published_skills_list
+from shared.skill_search import SkillQuery, get_published_skills_list, list_skills
 from shared.skill_store import (
     enumerate_published_skills,
     find_skill,
@@ -303,3 +304,34 @@ async def test_a_skill_published_meanwhile_under_the_full_name_is_not_overwritte
     assert await within(env, migrate_skill_slugs) == ["uploads/anonymous/docx"]
     assert await skill_of(env, "uploads/anonymous/pdf") == before
     assert await skill_of(env, "pdf") is not None
+
+
+@pytest.mark.parametrize("versions", [1, 47, 49, 230])
+async def test_a_skill_with_any_number_of_versions_is_migrated_whole_and_can_be_found(env, versions):
+    await old_skill(env, "pdf", "https://github.com/owner/repo", versions)
+    assert await within(env, migrate_skill_slugs) == ["owner/repo/pdf"]
+    assert len(await within(env, lambda: get_versions("owner/repo/pdf"))) == versions
+    assert await within(env, lambda: get_versions("pdf")) == []
+    for query in (SkillQuery(q="pdf"), SkillQuery(author="owner"), SkillQuery(sort="installs")):
+        assert [s.name for s in (await within(env, lambda q=query: list_skills(q))).skills] == ["owner/repo/pdf"]
+
+
+async def test_r01_a_migration_that_broke_off_is_finished_by_the_next_one(env):
+    await old_skill(env, "pdf", versions=120)
+
+    class Breaking(MemoryKV):
+        left = 2
+
+        async def transact(self, build):
+            if self.left == 0:
+                raise Unavailable("The store does not answer.")
+            self.left -= 1
+            return await super().transact(build)
+
+    broken = replace(env, kv=Breaking(env.clock.seconds))
+    broken.kv.items = env.kv.items
+    with pytest.raises(Unavailable):
+        await within(broken, migrate_skill_slugs)
+    assert len(await within(env, lambda: get_versions("pdf"))) == 120  # nothing is lost in between
+    assert await within(env, migrate_skill_slugs) == ["uploads/anonymous/pdf"]
+    assert len(await within(env, lambda: get_versions("uploads/anonymous/pdf"))) == 120

@@ -1,0 +1,116 @@
+"""S11: a new name that people take for a published one waits for a person. Real client and scanner, stub GitHub."""
+
+import pytest
+
+from shared import admin, intake
+from shared.receipt_store import find_receipt
+from shared.secret_store import AdminToken
+from shared.skill_admin import block_skill
+from shared.skill_store import find_skill
+from shared.submission_store import get_submission
+from shared.submissions import State
+from tests.support.builders import processed
+from tests.support.memory import memory_env, within
+from tests.support.stub_github import StubGitHub
+
+ANNA = AdminToken("anna", "admin", "")
+
+
+def skill_md(text: str) -> str:
+    return f"---\nname: pdf\ndescription: Helps with pdf files.\n---\n\n# pdf\n\n{text}\n"
+
+
+@pytest.fixture
+def stub():
+    with StubGitHub() as github:
+        yield github
+
+
+@pytest.fixture
+async def env(stub):
+    env = memory_env(github_api_url=stub.url)
+    yield env
+    await env.github.close()
+
+
+async def submit(env, repo, path):
+    accepted = await within(env, lambda: intake.submit_repo(f"https://github.com/{repo}", None, path, None, None))
+    await processed(env, accepted.submission)
+    return await within(env, lambda: get_submission(accepted.submission.id))
+
+
+async def verified(env, stub, repo, slug="pdf-tools", text=None):
+    files = {f"skills/{slug}/SKILL.md": skill_md(text or f"Made by {repo}.")}
+    if known := stub.repos.get(repo.lower()):
+        known.commit(files)
+    else:
+        stub.repo(repo, files)
+    return await submit(env, repo, f"skills/{slug}")
+
+
+async def rules_of(env, submission):
+    return {finding.rule for finding in (await within(env, lambda: find_receipt(submission))).report.findings}
+
+
+@pytest.mark.parametrize(
+    ("repo", "slug"),
+    [
+        ("acme/skil1s", "pdf-tools"),
+        ("acme/ski-lls", "pdf-tools"),
+        ("acme/sk_ills", "pdf-tools"),
+        ("ac-me/skills", "pdf-tools"),
+        ("ac-me/Skills", "pdf_tools"),
+        ("ac-me/skills", "pdf.too1s"),
+        ("ac-me/skills", "pdft0ols"),
+    ],
+)
+async def test_s11_a_name_that_looks_like_a_published_one_is_held_with_a_finding(env, stub, repo, slug):
+    assert (await verified(env, stub, "acme/skills")).state == State.PUBLISHED
+    held = await verified(env, stub, repo, slug)
+    assert (held.state, held.parked_by, held.verdict) == (State.ON_HOLD, "rule", "CONCERNS")
+    assert "taken for that of a published skill" in held.reason
+    assert "NAME-LOOK-ALIKE" in await rules_of(env, held)
+
+
+@pytest.mark.parametrize(("repo", "slug"), [("other/skills", "pdf-tools"), ("acme/skills2", "pdf-tools")])
+async def test_s11_the_same_slug_in_another_repository_is_no_look_alike(env, stub, repo, slug):
+    await verified(env, stub, "acme/skills")
+    assert (await verified(env, stub, repo, slug)).state == State.PUBLISHED
+
+
+async def test_s11_names_of_one_repository_are_not_confused_with_each_other(env, stub):
+    paths = ("skills/pdf-tools", "skills/pdftools", "skills/pdf.tools")
+    stub.repo("acme/skills", {f"{path}/SKILL.md": skill_md(f"At {path}.") for path in paths})
+    assert [(await submit(env, "acme/skills", path)).state for path in paths] == [State.PUBLISHED] * 3
+
+
+async def test_s11_approving_a_look_alike_publishes_it_and_its_next_version_is_not_asked_about_again(env, stub):
+    await verified(env, stub, "acme/skills")
+    held = await verified(env, stub, "ac-me/skills")
+    approved = await within(env, lambda: admin.approve(held.id, ANNA, "their own fork"))
+    assert (approved.state, approved.cert_tier) == (State.PUBLISHED, "CERTIFIED")
+    again = await verified(env, stub, "ac-me/skills", text="Mended.")
+    assert (again.state, again.published_version) == (State.PUBLISHED, "1.0.1")
+    original = await verified(env, stub, "acme/skills", text="Mended too.")
+    assert (original.state, original.published_version) == (State.PUBLISHED, "1.0.1")
+
+
+async def test_s11_the_finding_is_about_the_name_not_about_the_content(env, stub):
+    """The receipt of the same content is used for another name, without what was said about the first."""
+    text = "The same in both."
+    await verified(env, stub, "acme/skills")
+    held = await verified(env, stub, "ac-me/skills", text=text)
+    assert held.state == State.ON_HOLD
+    other = await verified(env, stub, "somebody/else", text=text)
+    assert other.content_hash == held.content_hash
+    assert other.state == State.PUBLISHED
+    assert await rules_of(env, other) == set()
+    third = await verified(env, stub, "some-body/else", text=text)
+    assert (third.content_hash, third.state) == (held.content_hash, State.ON_HOLD)
+
+
+async def test_s11_a_look_alike_of_a_blocked_skill_is_held_too(env, stub):
+    first = await verified(env, stub, "acme/skills")
+    await within(env, lambda: block_skill(first.skill_name, "steals keys", "admin:anna"))
+    assert (await verified(env, stub, "ac-me/skills", text="Quite another text.")).state != State.PUBLISHED
+    assert await within(env, lambda: find_skill("ac-me/skills/pdf-tools")) is None
