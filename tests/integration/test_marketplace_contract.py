@@ -57,7 +57,7 @@ def a_market():
             category="documents" if n % 5 else "other",
             is_blocked=n % 7 == 6,
         )
-        for n in range(16)
+        for n in range(12)
     ]
 
 
@@ -94,13 +94,14 @@ async def test_submissions_are_found_from_their_acceptance_to_their_end(env):
     assert (await within(env, lambda: find_rejected("broken-thing", "uploads/anonymous"))).id == submission.id
 
 
-async def test_r19_installs_and_reports_of_one_moment_are_all_counted(env):
+async def test_r19_installs_and_reports_of_one_moment_are_all_counted(env, request):
+    movers = 3 if "moto" in request.node.name else 10  # moto copies the whole table for each transaction
     await put_skills(env.kv, a_skill("a/b/hot"), a_skill("a/b/cold", 1))
-    installs = (within(env, lambda: count_installs(["a/b/hot", "a/b/cold"])) for _ in range(10))
+    installs = (within(env, lambda: count_installs(["a/b/hot", "a/b/cold"])) for _ in range(movers))
     reports = (within(env, lambda: add_report("a/b/hot", "spam", "It is spam.", env.clock())) for _ in range(3))
     await asyncio.gather(*installs, *reports)
     counts = (await within(env, lambda: read_skills(["a/b/hot", "a/b/cold"]))).counts
-    assert [(c.installs, c.open_reports) for c in counts.values()] == [(10, 3), (10, 0)]
+    assert [(c.installs, c.open_reports) for c in counts.values()] == [(movers, 3), (movers, 0)]
     page = await within(env, lambda: list_reports(2))
     await within(env, lambda: settle_report(page.reports[0].id, "was spam", "ann", env.clock()))
     assert len((await within(env, list_reports)).reports) == 2
@@ -131,7 +132,7 @@ async def test_indexes_are_rebuilt_from_records_alone(env):
         position = progress.next_position
         if position is None:
             break
-    assert missing > 100
+    assert missing > 80
     assert await pages(env, SkillQuery(q="pdf"))
     assert (await within(env, rebuild_index)).missing == {}
     assert await within(env, migrate_skill_slugs) == []

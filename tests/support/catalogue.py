@@ -1,5 +1,6 @@
 """A marketplace in one line: skills with everything that finds them, as publishing leaves them."""
 
+import asyncio
 from datetime import timedelta
 
 from shared.documents import encode
@@ -32,5 +33,10 @@ def puts_of(skill: Skill, installs: int = 0) -> list[Put]:
 
 async def put_skills(kv, *skills: Skill, installs: dict[str, int] | None = None) -> None:
     puts = {put.key: put for skill in skills for put in puts_of(skill, (installs or {}).get(skill.name, 0))}
-    for start in range(0, len(puts), 100):
-        await kv.transact(lambda start=start: list(puts.values())[start : start + 100])
+    for some in batched(puts.values(), 20):  # one by one: moto copies the whole table for a transaction
+        await asyncio.gather(*map(kv.put, some))
+
+
+def batched(puts, size: int):
+    puts = list(puts)
+    return (puts[start : start + size] for start in range(0, len(puts), size))

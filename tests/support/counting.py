@@ -11,20 +11,13 @@ from tests.support.memory import MemoryKV, Row
 SETTLED = 30  # turns of the loop after which nobody else is about to ask
 
 
-class CountingKV(MemoryKV):
-    """Answers come in waves: all requests that are under way together are one round trip."""
+class LookedUpKV(MemoryKV):
+    """Once frozen, queries are looked up instead of searched for: large stores stay quick to ask."""
 
-    def __init__(self, now) -> None:
-        super().__init__(now)
-        self.requests = self.round_trips = 0
-        self._gate: asyncio.Future[None] | None = None
-        self._partitions: dict | None = None
-
-    def forget(self) -> None:
-        self.requests = self.round_trips = 0
+    _partitions: dict | None = None
 
     def freeze(self) -> None:
-        """From now on queries are looked up instead of searched for, so that time says something about the caller."""
+        """From now on nothing is written, and time says something about the caller."""
         partitions = defaultdict(list)
         for key, item in self.items.items():
             partitions[None, key.pk].append(Row(key, key.sk, item.doc))
@@ -33,6 +26,32 @@ class CountingKV(MemoryKV):
                     text = "" if index == "due" else item.attrs["row"]
                     partitions[index, pk].append(Row(key, item.attrs[f"{index}Sk"], text))
         self._partitions = {name: sorted(rows, key=lambda row: row.sort) for name, rows in partitions.items()}
+
+    async def query(self, query: Query) -> Page:
+        if self._partitions is None:
+            return await super().query(query)
+        rows = self._partitions.get((query.index, query.pk), [])
+        if query.prefix is not None:
+            start = bisect_left(rows, query.prefix, key=lambda row: row.sort)
+            rows = list(takewhile(lambda row: row.sort.startswith(query.prefix), islice(rows, start, None)))
+        first = 0 if query.after is None else bisect_right(rows, query.after, key=lambda row: row.sort)
+        last = len(rows) if query.before is None else bisect_left(rows, query.before, key=lambda row: row.sort)
+        limit = query.limit or last - first
+        if query.descending:
+            return Page(rows[max(first, last - limit) : last][::-1], more=last - first > limit)
+        return Page(rows[first : min(last, first + limit)], more=last - first > limit)
+
+
+class CountingKV(LookedUpKV):
+    """Answers come in waves: all requests that are under way together are one round trip."""
+
+    def __init__(self, now) -> None:
+        super().__init__(now)
+        self.requests = self.round_trips = 0
+        self._gate: asyncio.Future[None] | None = None
+
+    def forget(self) -> None:
+        self.requests = self.round_trips = 0
 
     async def get(self, key):
         await self._wave()
@@ -49,18 +68,7 @@ class CountingKV(MemoryKV):
 
     async def query(self, query: Query) -> Page:
         await self._wave()
-        if self._partitions is None:
-            return await super().query(query)
-        rows = self._partitions.get((query.index, query.pk), [])
-        if query.prefix is not None:
-            start = bisect_left(rows, query.prefix, key=lambda row: row.sort)
-            rows = list(takewhile(lambda row: row.sort.startswith(query.prefix), islice(rows, start, None)))
-        first = 0 if query.after is None else bisect_right(rows, query.after, key=lambda row: row.sort)
-        last = len(rows) if query.before is None else bisect_left(rows, query.before, key=lambda row: row.sort)
-        limit = query.limit or last - first
-        if query.descending:
-            return Page(rows[max(first, last - limit) : last][::-1], more=last - first > limit)
-        return Page(rows[first : min(last, first + limit)], more=last - first > limit)
+        return await super().query(query)
 
     async def _wave(self, is_request: bool = True) -> None:
         if not is_request:
