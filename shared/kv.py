@@ -4,6 +4,7 @@ This is the contract. shared/dynamo_kv.py is the real store; the tests' in-memor
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -126,6 +127,13 @@ class KV(Protocol):
 
 def shard_of(text: str, shards: int = SHARDS) -> int:
     return crc32(text.encode()) % shards
+
+
+def rows_per_partition(limit: int) -> int:
+    """Ids are spread evenly over the shards, so a share with some room fills a page. Whoever merges the shards must not
+    show what lies beyond the end of one that was cut."""
+    share = (limit + 1) / SHARDS
+    return min(limit + 1, math.ceil(share + 4 * math.sqrt(share)))
 
 
 async def query_all(kv: KV, pk: str, index: str | None = None) -> list[Row]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from shared.db import get_kv
-from shared.kv import LISTS, SHARDS, Page, Query, Row
+from shared.kv import LISTS, SHARDS, Page, Query, Row, rows_per_partition
 from shared.search_words import begins, is_match, query_words, skill_words, tokens
 from shared.skill_index import FACETS, WORDS, ReadSkills, facet_of, facet_partition, read_skills
 from shared.skills import Skill, SkillCounts, split_name
@@ -112,7 +112,7 @@ async def _in_order(query: SkillQuery) -> Candidates:
 async def _spine(query: SkillQuery) -> Candidates:
     """All skills in the order asked for, as far as one page of each partition goes."""
     name, index = ("installs", "state") if query.sort == "installs" else (LISTS["skill:"], "list")
-    limit = LONGEST_LIST if query.words or query.facets else query.limit + 1
+    limit = LONGEST_LIST if query.words or query.facets else rows_per_partition(query.limit)
     pks = [f"{name}#{shard}" for shard in range(SHARDS)]
     queries = [Query(pk, index, before=query.after, descending=True, limit=limit) for pk in pks]
     pages = await asyncio.gather(*map(get_kv().query, queries))

@@ -15,7 +15,7 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.documents import parse_each, stamp
-from shared.kv import LISTS, SHARDS, Page, Query, shard_of
+from shared.kv import LISTS, SHARDS, Page, Query, rows_per_partition, shard_of
 from shared.stats import COUNTER_KEYS, Stats, stats_of
 from shared.submission_store import (
     Fresh,
@@ -80,7 +80,7 @@ async def list_submissions(query: ListQuery) -> Listing:
 
 async def get_submission_index(query: ListQuery) -> IndexPage:
     """The index alone: a page of candidates, each perhaps seconds old."""
-    limit = _rows_per_partition(query.limit)
+    limit = rows_per_partition(query.limit)
     bound = {"before": query.after} if query.descending else {"after": query.after}
     queries = [Query(pk, index, descending=query.descending, limit=limit, **bound) for pk, index in _partitions(query)]
     pages = await asyncio.gather(*map(get_kv().query, queries))
@@ -128,12 +128,6 @@ def _partitions(query: ListQuery) -> list[tuple[str, str]]:
         return [(f"{LISTS['sub:']}#{shard}", "list") for shard in range(SHARDS)]
     states = query.states or tuple(State)
     return [(f"{state}#{shard}", "state") for state in states for shard in range(SHARDS)]
-
-
-def _rows_per_partition(limit: int) -> int:
-    """Ids are spread evenly over the shards, so a share with some room fills a page; the horizon keeps it right."""
-    share = (limit + 1) / SHARDS
-    return min(limit + 1, math.ceil(share + 4 * math.sqrt(share)))
 
 
 def _horizon(pages: Iterable[Page], descending: bool) -> str | None:
