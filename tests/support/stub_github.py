@@ -36,6 +36,32 @@ class Asked:
     status: int = 0
 
 
+class Gate:
+    """Holds whoever comes until so many have come."""
+
+    def __init__(self, parties: int) -> None:
+        self.parties = parties
+        self.arrived = 0
+        self.is_open = not parties
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def pass_through(self) -> None:
+        self.arrived += 1
+        if self.is_open:
+            return
+        passed = asyncio.get_running_loop().create_future()
+        self._waiting.append(passed)
+        if self.arrived >= self.parties:
+            self.open()
+        await passed
+
+    def open(self) -> None:
+        self.is_open = True
+        for passed in self._waiting:
+            if not passed.done():
+                passed.set_result(None)
+
+
 class StubGitHub(LoopbackServer):
     def __init__(self) -> None:
         app = web.Application()
@@ -48,8 +74,7 @@ class StubGitHub(LoopbackServer):
         self.retry_after = 77
         self.latency = 0.0
         self._faults: dict[str, tuple[str, float]] = {}
-        self._gate = 0
-        self._waiting: list[asyncio.Future] = []
+        self._gates: dict[str, Gate] = {}
 
     def repo(self, full_name: str, files: dict[str, str | bytes] | None = None, **more: Any) -> StubRepo:
         number = 1000 + len(self.repos)
@@ -73,9 +98,15 @@ class StubGitHub(LoopbackServer):
         else:
             self._faults[kind] = (fault, times)
 
-    def hold_until(self, parties: int) -> None:
-        """Questions about a repository, each submission's first, are held until so many have come."""
-        self._gate = parties
+    def hold_until(self, parties: int, kind: str = "repo") -> Gate:
+        """Questions of a kind (about a repository: each submission's first) are held from now on until so many have
+        come."""
+        self._gates[kind] = Gate(parties)
+        return self._gates[kind]
+
+    def release(self, gate: Gate) -> None:
+        """Lets everybody through who waits, though not all have come."""
+        self._loop.call_soon_threadsafe(gate.open)
 
     def count(self, kind: str) -> int:
         return sum(asked.kind == kind for asked in self.asked)
@@ -89,7 +120,8 @@ class StubGitHub(LoopbackServer):
         made = {order["fullName"]: self._make(order) for order in orders.get("repos", ())}
         for kind, fault in orders.get("faults", {}).items():
             self.fail(kind, fault)
-        self._gate = orders.get("gate", self._gate)
+        if "gate" in orders:
+            self.hold_until(orders["gate"])
         self.latency = orders.get("latency", self.latency)
         self.remaining = orders.get("remaining", self.remaining)
         return {"heads": made}
@@ -119,8 +151,8 @@ class StubGitHub(LoopbackServer):
         kind, handle = self._route(request)
         asked = Asked(kind, request.raw_path, dict(request.headers), time.time())
         self.asked.append(asked)
-        if kind == "repo" and self._gate:
-            await self._pass_gate()
+        if kind in self._gates:
+            await self._gates[kind].pass_through()
         if self.latency:
             await asyncio.sleep(self.latency)
         response = await self._fault(kind, request, handle) or await handle()
@@ -252,15 +284,6 @@ class StubGitHub(LoopbackServer):
 
     def _active(self) -> set[tuple[str, str]]:
         return {(kind, fault) for kind, (fault, _) in self._faults.items()}
-
-    async def _pass_gate(self) -> None:
-        passed = asyncio.get_running_loop().create_future()
-        self._waiting.append(passed)
-        if len(self._waiting) >= self._gate:
-            self._gate = 0
-            for waiting in self._waiting:
-                waiting.set_result(None)
-        await passed
 
     async def _fault(self, kind: str, request: web.Request, handle) -> web.StreamResponse | None:
         about = "/".join(request.path.strip("/").split("/")[1:3])

@@ -1,0 +1,50 @@
+"""Thirty submissions at once on a running platform: ten workers with three messages each, all queued beforehand."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.support.platform import Platform, eventually
+from tests.support.stub_github import StubGitHub
+
+WORKERS, BATCH = 10, 3
+IN_FLIGHT = WORKERS * BATCH
+
+
+def skill_md(name: str) -> str:
+    return f"---\nname: {name}\ndescription: Helps with {name} files.\n---\n\n# {name}\n\nSum {name} files up.\n"
+
+
+def with_skills(github: StubGitHub, full_name: str, count: int = IN_FLIGHT) -> list[dict[str, str]]:
+    """A repository of so many skills, and a body to submit each."""
+    names = [f"s{n}" for n in range(count)]
+    github.repo(full_name, {f"skills/{name}/SKILL.md": skill_md(name) for name in names})
+    return [{"repoUrl": f"https://github.com/{full_name}", "skillPath": f"skills/{name}"} for name in names]
+
+
+def submit(platform: Platform, body: dict[str, str]) -> str:
+    status, answer = platform.json("POST", "/api/v1/submissions", body)
+    assert status == 201, answer
+    return str(answer["id"])
+
+
+def queue_up_behind_busy_workers(
+    platform: Platform, github: StubGitHub, full_name: str, before_release: Callable[[], None] = lambda: None
+) -> list[str]:
+    """Every worker is kept busy by one submission, so that nobody looks at the queue while it fills. The workers are
+    warm then, and each takes a whole batch when they are let go, all at one moment."""
+    bodies = with_skills(github, full_name)
+    busy = github.hold_until(WORKERS + 1, "codeload")  # the question that workers are most patient with
+    for n, body in enumerate(with_skills(github, f"{full_name}-before", WORKERS)):
+        submit(platform, body)
+        eventually(lambda: busy.arrived > n, 60)  # noqa: B023 - called at once
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda body: submit(platform, body), bodies))
+    github.asked.clear()
+    github.hold_until(IN_FLIGHT)
+    before_release()
+    github.release(busy)
+    return ids
+
+
+def asked_for(github: StubGitHub, full_name: str, kind: str) -> int:
+    return sum(asked.kind == kind and f"/{full_name}/" in asked.path for asked in github.asked)
