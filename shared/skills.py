@@ -127,7 +127,7 @@ def sort_key(version: str) -> str:
 
 
 _HIGHEST = 999_999
-_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
+_VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)
 
 
 def _bumped(major: int, minor: int, patch: int) -> str:

@@ -28,6 +28,7 @@ VERSIONS = st.tuples(*[st.integers(0, 999_999)] * 3).map(lambda numbers: ".".joi
         (None, "\u0661.0.0", "1.0.0"),
         ("1.0.0", "2.0", "1.0.1"),
         ("1.0.0", "2.0.0-beta", "1.0.1"),
+        ("1.0.0", "02.0.0", "1.0.1"),
     ],
 )
 def test_the_next_version_is_the_authors_if_higher_else_a_patch(current, wanted, version):
