@@ -48,9 +48,8 @@ async def block_skill(
 
 async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Submission | None:
     """What a newer rule set says. A reviewer may see it otherwise, and mended content may come back: no blocklist."""
-    return await _commit_with_submission(
-        skill, _blocked(skill, reason), reason, "system", [], parked_by="rule", **learned
-    )
+    blocked = msgspec.structs.replace(_blocked(skill, reason), is_blocked_by_rule=True)
+    return await _commit_with_submission(skill, blocked, reason, "system", [], parked_by="rule", **learned)
 
 
 async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
@@ -61,7 +60,8 @@ async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write
     entry = await find_entry(entry_for(skill.name, reason, source_of(skill)).id)
     await _refuse_other_entries(skill, entry)
     await _tell_copies(skill, is_blocked=False)
-    put = skill_put(_next(skill, is_blocked=False, block_reason=None), {"recordVersion": skill.record_version})
+    lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None)
+    put = skill_put(lifted, {"recordVersion": skill.record_version})
     writes: list[Write] = [put, *([block_deletion(entry)] if entry else []), *also]
     submission = await find_submission(skill.submission_id)
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
@@ -91,7 +91,7 @@ def source_of(skill: Skill) -> str:
 
 
 def _blocked(skill: Skill, reason: str) -> Skill:
-    return _next(skill, is_blocked=True, was_blocked=True, block_reason=reason)
+    return _next(skill, is_blocked=True, is_blocked_by_rule=False, was_blocked=True, block_reason=reason)
 
 
 async def _commit_with_submission(

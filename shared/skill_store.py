@@ -66,7 +66,10 @@ async def publish(
     if current and current.is_deleted:
         return await move_submission(submission, State.BLOCKED, "system", name_is_gone(current), parked_by="person")
     if current and current.content_hash == submission.content_hash:
-        return await commit(lambda at: _published(submission, current.current_version, at))  # nothing new to publish
+        return await commit(
+            lambda at: _published(submission, current.current_version, at),  # nothing new to publish
+            lambda change: [_lifted_put(current, change.after)] if current.is_blocked_by_rule else [],
+        )
     wanted = receipt.report.front_matter.version or None
     version = next_version((current.latest_version or current.current_version) if current else None, wanted)
     return await commit(
@@ -178,10 +181,27 @@ def _publication(change: Change, current: Skill | None, report: ScanReport, scan
     return [*writes, *scan_requests(skill.name, skill.content_hash, scanners, skill.updated_at)]
 
 
+def _lifted_put(current: Skill, submission: Submission) -> Put:
+    """A person has seen what a newer rule set found, and let it through."""
+    lifted = msgspec.structs.replace(
+        current,
+        is_blocked=False,
+        is_blocked_by_rule=False,
+        block_reason=None,
+        cert_tier=submission.cert_tier or current.cert_tier,
+        verdict=submission.verdict,
+        score=submission.score,
+        rule_set=submission.rule_set,
+        record_version=current.record_version + 1,
+    )
+    return skill_put(lifted, {"recordVersion": current.record_version})
+
+
 def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:
     assert submission.content_hash  # what is published was scanned, and what is scanned is stored
     assert submission.published_version
     front_matter = report.front_matter
+    stays_blocked = current is not None and current.is_blocked and not current.is_blocked_by_rule
     return Skill(
         name=submission.skill_name,
         display_name=front_matter.name,
@@ -206,8 +226,8 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
         # New content does not lift what a person decided.
-        is_blocked=current.is_blocked if current else False,
-        block_reason=current.block_reason if current else None,
+        is_blocked=stays_blocked,
+        block_reason=current.block_reason if current and stays_blocked else None,
         was_blocked=current.was_blocked if current else False,
         yanked_content=current.yanked_content if current else (),
         unindexed_since=submission.updated_at,

@@ -31,6 +31,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     versions: int = 1
     record_version: int = 1
     is_blocked: bool = False
+    is_blocked_by_rule: bool = False  # by a rescan, not by a person: an approval or mended content lifts it
     block_reason: str | None = None
     was_blocked: bool = False
     latest_version: str | None = None  # the highest ever given, where the current one is lower because of yanks

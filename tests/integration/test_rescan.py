@@ -56,6 +56,10 @@ async def verified(env, path):
     return await record(env, accepted.submission)
 
 
+async def listed(env):
+    return [skill.name for skill in (await within(env, lambda: get_published_skills_list(10))).skills]
+
+
 async def record(env, submission):
     return await within(env, lambda: get_submission(submission.id))
 
@@ -122,6 +126,23 @@ async def test_a_worse_verdict_is_for_a_reviewer_to_clear_with_the_new_findings_
     [last] = (await within(env, lambda: get_history(held.id)))[-1:]
     assert (last.from_state, last.to_state, last.actor) == (State.PUBLISHED, State.BLOCKED, "system")
     assert (await within(env, lambda: admin.approve(held.id, BEN, "still fine"))).state == State.PUBLISHED
+    skill = await within(env, lambda: find_skill(held.skill_name))
+    assert (skill.is_blocked, skill.was_blocked, skill.rule_set) == (False, True, RULE_SET_VERSION)
+    assert (await within(env, rescan_published)).rescanned == 0
+
+
+async def test_mended_content_of_what_a_rescan_blocked_is_in_the_marketplace_again(env, stub):
+    repo = stub.repo("acme/skills", {"skills/tool/SKILL.md": REVIEWABLE})
+    held = await verified(env, "skills/tool")
+    await within(env, lambda: admin.approve(held.id, ANNA, "known to us"))
+    await rules_change(env, held.skill_name, verdict="PASS")
+    await within(env, rescan_published)
+    assert await listed(env) == []
+    repo.commit({"skills/tool/SKILL.md": skill_md("tool", "Sum it up.")})
+    mended = await verified(env, "skills/tool")
+    assert (mended.state, mended.published_version) == (State.PUBLISHED, "1.0.1")
+    assert await listed(env) == [held.skill_name]
+    check_invariants(env.kv)
 
 
 async def test_skills_that_cannot_be_read_do_not_keep_the_others_from_their_turn(env, stub):
