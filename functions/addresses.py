@@ -9,17 +9,20 @@ FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_page
 
 
 def methods_at(path: str) -> list[str]:
-    return sorted({method for method, address in _addresses() if address.fullmatch(path)})
+    """Of the address itself where there is one; else of those with parameters that fit."""
+    exact = {method for method, address in _routes() if address == path}
+    return sorted(exact or {method for method, address in _routes() if _pattern(address).fullmatch(path)})
 
 
 @cache
-def _addresses() -> list[tuple[str, re.Pattern[str]]]:
+def _routes() -> list[tuple[str, str]]:
     """`OPERATIONS` names addresses more closely than the gateway's own route, where a function has both."""
     routes = [route for function in FUNCTIONS for route in getattr(function, "OPERATIONS", function.ROUTES)]
-    pairs = [route.split(" ") for route in routes if " " in route]
-    return [(method, _pattern(path)) for method, path in pairs]
+    pairs = [route.partition(" ") for route in routes if " " in route]
+    return [(method, path) for method, _, path in pairs]
 
 
+@cache
 def _pattern(path: str) -> re.Pattern[str]:
     parts = re.split(r"(\{\w+\+?\})", path)
     return re.compile("".join(_of_part(part) for part in parts))

@@ -166,6 +166,7 @@ async def _answer(
     event: dict[str, Any], routes: Mapping[str, Route], explain: Explain | None, time_left: timedelta
 ) -> dict[str, Any]:
     try:
+        _refuse_other_methods(event, routes)
         # Whatever hangs, an answer goes out; a little after store calls end, which may still give half an answer.
         async with asyncio.timeout((time_left + runtime.ANSWER_MARGIN / 2).total_seconds()):
             answer = await routes[event["routeKey"]](_request(event))
@@ -175,6 +176,18 @@ async def _answer(
         answer = explain(problem, cookies_of(event)) if explain and is_for_people else _json_of(problem)
         answer = answer._replace(headers={**answer.headers, **problem.headers})
     return _response(answer, event["headers"])
+
+
+def _refuse_other_methods(event: Mapping[str, Any], routes: Mapping[str, Route]) -> None:
+    """To the gateway, GET of an address that takes POST only is an address with a parameter: /things/{id}."""
+    path = event["rawPath"]
+    methods = sorted(route.partition(" ")[0] for route in routes if route.endswith(f" {path}"))
+    if methods and event["routeKey"] != "$default" and event["routeKey"].partition(" ")[2] != path:
+        raise wrong_method(event["requestContext"]["http"]["method"], methods)
+
+
+def wrong_method(method: str, allowed: list[str]) -> errors.WrongMethod:
+    return errors.WrongMethod(f"This address takes {' and '.join(allowed)}, not {method[:20]}.", allowed)
 
 
 def cookies_of(event: Mapping[str, Any]) -> dict[str, str]:

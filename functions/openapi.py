@@ -61,7 +61,7 @@ def contract() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas.components,
-            "responses": {f"E{status}": _refusal(status, schemas) for status in CODES},
+            "responses": {f"E{status}": _refusal(status, schemas) for status in CODES} | {"E431": _BY_THE_GATEWAY},
             "headers": _HEADERS,
             "securitySchemes": _SECURITY,
         },
@@ -186,7 +186,7 @@ def _answers(path: str, declared: Operation, schemas: _Schemas) -> dict[str, Any
 
 
 def _refused(path: str, declared: Operation) -> set[int]:
-    refused = {400, 503, *declared.refuses}
+    refused = {400, 431, 503, *declared.refuses}
     if declared.body is not None:
         refused |= {413, 415}
     if declared.role:
@@ -201,8 +201,10 @@ def _refused(path: str, declared: Operation) -> set[int]:
 def _answer(status: int, given: Any, declared: Operation, schemas: _Schemas) -> dict[str, Any]:
     content = {}
     for part in _each(given):
-        media, schema = (part, _text_of(part)) if _is_media_type(part) else ("application/json", schemas.of(part))
-        content[media] = {"schema": schema}
+        if _is_media_type(part):
+            content[part] = _text_of(part)
+        else:
+            content["application/json"] = {"schema": schemas.of(part)}
     names = (["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] if declared.limit else []) + (
         ["ETag", "Cache-Control"] if declared.cached else []
     )
@@ -213,7 +215,9 @@ def _answer(status: int, given: Any, declared: Operation, schemas: _Schemas) -> 
 
 
 def _text_of(media_type: str) -> dict[str, Any]:
-    return {"type": "object"} if media_type.endswith("json") else {"type": "string"}
+    if media_type == "text/event-stream":
+        return {}  # OpenAPI 3.1 cannot say what an event is
+    return {"schema": {"type": "object" if media_type.endswith("json") else "string"}}
 
 
 def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
@@ -252,6 +256,10 @@ _HEADERS: Mapping[str, Any] = {
     "Allow": _header("The methods that this address takes."),
     "ETag": _header("Of this answer. Send it as If-None-Match to learn whether it changed."),
     "Cache-Control": _header("How long the answer may be kept."),
+}
+_BY_THE_GATEWAY: Mapping[str, Any] = {
+    "description": "The address and the headers are longer than 10 KB together. The gateway says so, before us.",
+    "content": {"application/json": {"schema": {"type": "object", "properties": {"message": {"type": "string"}}}}},
 }
 _HEADERS_OF: Mapping[int, tuple[str, ...]] = {
     401: ("WWW-Authenticate",),

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from functions import submit_page
 from functions.evidence import get_evidence
-from functions.http import Answer, Request, Route, http_handler
+from functions.http import Answer, Request, Route, http_handler, wrong_method
 from functions.list_query import filter_of, read_list_query
 from functions.operations import operation
 from functions.page_answers import THEMES, cookie, explain, page, see_other
@@ -15,7 +15,7 @@ from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content, now
 from shared.diffs import diff_files, summary_of
 from shared.documents import stamp
-from shared.errors import InvalidRequest, NotFound, Unavailable, WrongMethod
+from shared.errors import InvalidRequest, NotFound, Unavailable
 from shared.external_scan_store import get_security
 from shared.pause import find_pause
 from shared.repo_health_store import find_repo_health
@@ -174,7 +174,7 @@ async def no_such_route(request: Request) -> Answer:
 
     allowed = methods_at(request.url_path)
     if allowed:
-        raise WrongMethod(f"This address takes {' and '.join(allowed)}, not {request.method[:20]}.", allowed)
+        raise wrong_method(request.method, allowed)
     raise NotFound("There is nothing at this address.")
 
 

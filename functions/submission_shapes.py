@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from shared.feed import POSITION_PATTERN
 from shared.judge import Concern
 from shared.scanner.report import Action, Capability, Finding, ScannedFile, Verdict
 from shared.skill_source import SLUG_PATTERN
@@ -24,7 +25,15 @@ RepoUrl = Annotated[
 ]
 Slug = Annotated[str, Meta(extra_json_schema={"pattern": f"^{SLUG_PATTERN}$", "maxLength": 64, "examples": ["pdf"]})]
 Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the page before.")]
-Since = Annotated[str, Meta(min_length=1, max_length=100, description="`lastEventId` of the answer before.")]
+Since = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        description="`lastEventId` of the answer before.",
+        extra_json_schema={"pattern": f"^{POSITION_PATTERN}$"},
+    ),
+]
 SentBy = Annotated[str, Meta(max_length=64, description="What sends this, like `cli`.", examples=["cli"])]
 
 

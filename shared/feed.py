@@ -22,7 +22,10 @@ from shared.timing import FEED_TTL
 OVERLAP = timedelta(seconds=10)  # longer than any transaction is retried with one time
 LONGEST_WINDOW = timedelta(minutes=5)
 MAX_EVENTS = 500
-_POSITION = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)(?:#sub_[a-z0-9]{26}#\d{1,9})?")
+POSITION_PATTERN = (
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)(?:#sub_[a-z0-9]{26}#[0-9]{1,9})?"
+)
+_POSITION = re.compile(POSITION_PATTERN)
 
 
 class Event(NamedTuple):

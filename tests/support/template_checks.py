@@ -383,6 +383,15 @@ def functions_of(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, {**template["Globals"]["Function"], **resource["Properties"]}
 
 
+def routes_of(template: Template) -> list[tuple[str, str]]:
+    """The module that answers, and the route."""
+    return [
+        (function["Handler"].rpartition(".")[0], _route(event))
+        for _, function in functions_of(template)
+        for event in _events(function, "HttpApi")
+    ]
+
+
 def _properties(template: Template, name: str) -> dict[str, Any]:
     return template["Resources"].get(name, {}).get("Properties", {})
 

@@ -58,3 +58,10 @@ def test_every_address_knows_its_methods():
     assert methods_at("/submit") == ["GET", "POST"]
     assert methods_at("/api/v1/skills/a/b/c") == ["GET"]
     assert methods_at("/assets/a/b") == []
+
+
+async def test_S24_an_address_that_takes_post_only_is_no_submission(env):
+    answer = await call(env, "GET /api/v1/submissions/{id}", "/api/v1/submissions/discover", id="discover")
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+    assert methods_at("/api/v1/submissions/discover") == ["POST"]
+    assert methods_at("/api/v1/submissions/stats") == ["GET"]

@@ -1,0 +1,129 @@
+"""S16: every route of the template × who asks. What each route needs is written down here once more, by hand, so that a
+wrong declaration is caught; a route that is not written down fails."""
+
+import importlib
+import re
+from datetime import timedelta
+
+import pytest
+
+from functions import http
+from functions.operations import Operation
+from functions.page_answers import explain
+from local.cloudformation import load
+from tests.support.memory import ADMIN_TOKEN, memory_env, within
+from tests.support.requests import an_event
+from tests.support.template_checks import ROOT, routes_of
+
+WHO = {
+    "nobody": {},
+    "a wrong token": {"authorization": "Bearer wrong"},
+    "reviewer": {"authorization": f"Bearer {ADMIN_TOKEN}-reviewer"},
+    "admin": {"authorization": f"Bearer {ADMIN_TOKEN}-admin"},
+}
+ADMIN = "/api/v1/admin"
+# A reviewer reads, and decides about what waits for a person. Everything else is for admins.
+ROLES = {
+    f"GET {ADMIN}/stuck": "reviewer",
+    f"POST {ADMIN}/stuck/requeue": "admin",
+    f"POST {ADMIN}/stuck/{{id}}/requeue": "admin",
+    f"POST {ADMIN}/submissions/retry-all": "admin",
+    f"POST {ADMIN}/submissions/{{id}}/approve": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/reject": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/retry": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/block": "admin",
+    f"POST {ADMIN}/submissions/{{id}}/unblock": "admin",
+    f"POST {ADMIN}/submissions/{{id}}/dequeue": "admin",
+    f"GET {ADMIN}/dead-letters": "reviewer",
+    f"POST {ADMIN}/dead-letters/retry-all": "admin",
+    f"POST {ADMIN}/dead-letters/{{id}}/retry": "reviewer",
+    f"POST {ADMIN}/dead-letters/{{id}}/discard": "admin",
+    f"GET {ADMIN}/queue": "reviewer",
+    f"POST {ADMIN}/queue/pause": "admin",
+    f"POST {ADMIN}/queue/resume": "admin",
+    f"POST {ADMIN}/blocklist": "admin",
+    f"POST {ADMIN}/blocklist/remove": "admin",
+    **{
+        f"POST {ADMIN}/skills/{{owner}}/{{repo}}/{{skill}}/{verb}": "admin"
+        for verb in ("block", "unblock", "yank", "unyank", "rescan", "delete")
+    },
+    f"GET {ADMIN}/reports": "reviewer",
+    f"GET {ADMIN}/audit": "reviewer",
+    f"POST {ADMIN}/rebuild-index": "admin",
+    f"POST {ADMIN}/recount": "reviewer",  # to look; what was found is put right by an admin only
+    f"POST {ADMIN}/migrate-skill-slugs": "admin",
+    f"GET {ADMIN}/tokens": "reviewer",
+    f"POST {ADMIN}/tokens/{{id}}/revoke": "admin",
+}
+SIGNED = {
+    "POST /api/v1/internal/scans/claim",
+    "POST /api/v1/internal/scans/files",
+    "POST /api/v1/webhooks/scan-results",
+}
+PUBLIC_API = re.compile(r"/api/v1/(submissions|skills|queue|blocklist|stats|health|openapi\.json)(/.*)?")
+PUBLIC_PAGES = re.compile(r"/|/(queue|submit|skills|submissions|docs|assets|theme)(/.*)?")
+PATHS = {"id": "sub_" + "0" * 26, "proxy": "nobody/nothing/none", "name": "none"}
+
+ROUTES = routes_of(load(ROOT / "template.yaml"))
+
+
+def needs(route: str) -> str:
+    """everybody, a signature, a session, or a role."""
+    path = route.partition(" ")[2]
+    if route in ROLES:
+        return ROLES[route]
+    if route in SIGNED:
+        return "a signature"
+    if path.startswith("/admin"):
+        return "a session"
+    if route == "$default" or PUBLIC_API.fullmatch(path) or PUBLIC_PAGES.fullmatch(path):
+        return "nothing"
+    raise AssertionError(f"Nobody wrote down here who may use {route}.")
+
+
+async def ask(env, module: str, route: str, who: str) -> int:
+    parameters = {name: PATHS.get(name, "none") for name in re.findall(r"\{(\w+)\+?\}", route)}
+    path = re.sub(r"\{(\w+)\+?\}", lambda match: parameters[match[1]], route.partition(" ")[2] or "/nowhere")
+    headers = WHO[who] | {"content-type": "application/json"}
+    event = an_event(route, path, parameters, b"{}", headers, [])
+    event["requestContext"]["http"]["method"] = route.partition(" ")[0]
+    routes = importlib.import_module(module).ROUTES
+    answer = await within(env, lambda: http._answer(event, routes, explain, timedelta(seconds=30)))
+    return answer["statusCode"]
+
+
+def is_let_in(need: str, who: str) -> bool:
+    return need == "nothing" or (need == "reviewer" and who in ("reviewer", "admin")) or (need, who) == ("admin",) * 2
+
+
+@pytest.mark.parametrize(("module", "route"), ROUTES, ids=[route for _, route in ROUTES])
+async def test_S16_every_route_lets_in_whom_it_should_and_nobody_else(module, route):
+    need = needs(route)
+    for who in WHO:
+        status = await ask(memory_env(), module, route, who)
+        assert status < 500, (who, status)
+        if need == "a session":  # a page: the door for everybody without one; forms are refused
+            assert status == 200 if route.startswith("GET ") else status in (400, 401, 403, 415), (who, status)
+        elif is_let_in(need, who):
+            assert status not in (401, 403), (who, status)
+        else:
+            assert status == (403 if need == "admin" and who == "reviewer" else 401), (who, status)
+
+
+@pytest.mark.parametrize(("module", "route"), ROUTES, ids=[route for _, route in ROUTES])
+def test_S16_the_declaration_says_the_same(module, route):
+    declared = importlib.import_module(module).ROUTES[route]
+    if not isinstance(declared, Operation):
+        return
+    assert declared.role == (needs(route) if needs(route) in ("reviewer", "admin") else None)
+    assert declared.signed == (route if needs(route) == "a signature" else None)
+
+
+def test_S16_a_route_nobody_thought_of_is_noticed():
+    for route in ("POST /api/v1/admin/everything", "GET /api/v1/secrets", "GET /backup", "POST /api/v1/internal/run"):
+        with pytest.raises(AssertionError, match="Nobody wrote down"):
+            needs(route)
+
+
+def test_S16_there_is_a_door_of_every_kind():
+    assert {needs(route) for _, route in ROUTES} == {"nothing", "a session", "a signature", "reviewer", "admin"}
