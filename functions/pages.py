@@ -169,6 +169,12 @@ async def openapi(request: Request) -> Answer:
     return Answer(contract_text(), headers=headers, cache="public, max-age=300")
 
 
+async def docs(request: Request) -> Answer:
+    from functions.docs_page import show  # here: it loads every function that answers under /api/
+
+    return await show(request)
+
+
 async def no_such_route(request: Request) -> Answer:
     from functions.addresses import methods_at  # here: it loads every function that has addresses
 
@@ -188,6 +194,7 @@ ROUTES: dict[str, Route] = {
     "GET /skills/{proxy+}": skill,
     "POST /theme": set_theme,
     "GET /assets/{name}": asset,
+    "GET /docs": docs,
     "GET /api/v1/openapi.json": openapi,
     "$default": no_such_route,
 }

@@ -165,7 +165,7 @@ async def stream(request: Request, query: EventParameters) -> Answer:
     return Answer("\n".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
 
 
-@operation("Is the queue moving?", gives=QueueHealth)
+@operation("Whether the queue moves", gives=QueueHealth)
 async def queue_health(request: Request) -> Answer:
     """What could not be read is null, never 0. `drainRate` counts, per hour, what no longer waits for a worker."""
     return Answer(await get_queue_health())

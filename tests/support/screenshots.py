@@ -17,6 +17,7 @@ NOT_PICTURED = (
     "queue-rejected",
     "submission-rejected",
     "submission-waiting",
+    "docs",
     "not-found",
     "admin-audit",
 )  # like others, or dull
@@ -37,6 +38,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "skills": "/skills",
         "skill": skill,
         "skill-diff": f"{skill}?from=1.0.0&to=1.0.2",
+        "docs": "/docs",
         "not-found": "/nothing/here",
         "admin-sign-in": "/admin",
         "admin": "/admin",

@@ -1,0 +1,177 @@
+"""/docs: the contract for people, made of the same document that programs get."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from functions.error_codes import CODES
+from functions.http import Answer, Request
+from functions.openapi import contract
+from functions.page_answers import page
+from shared.db import now
+
+_LONGEST_SAMPLE = 3  # levels deep; deeper is no help to a reader
+
+
+async def show(request: Request) -> Answer:
+    request.allow_query()
+    document = contract()
+    return page(
+        request,
+        "docs.html",
+        now(),
+        about=document["info"]["description"].split("\n\n"),
+        version=document["info"]["version"],
+        groups=[_group(tag["name"], document) for tag in document["tags"]],
+        schemas=[_schema(name, schema) for name, schema in sorted(document["components"]["schemas"].items())],
+        codes=CODES,
+    )
+
+
+def _group(tag: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    operations = [
+        _operation(method.upper(), path, described, document)
+        for path, methods in document["paths"].items()
+        for method, described in methods.items()
+        if described["tags"] == [tag]
+    ]
+    return {"name": tag, "id": re.sub(r"\W+", "-", tag.lower()), "operations": operations}
+
+
+def _operation(method: str, path: str, described: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": described["operationId"],
+        "method": method,
+        "path": path,
+        "summary": described["summary"],
+        "description": described.get("description", "").split("\n\n"),
+        "parameters": [_parameter(parameter) for parameter in described["parameters"]],
+        "bodies": _body_types(described),
+        "answers": [_answer(status, answer, document) for status, answer in described["responses"].items()],
+        "example": _curl(method, path, described, document),
+    }
+
+
+def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    schema = parameter["schema"]
+    return {
+        "name": parameter["name"],
+        "where": parameter["in"],
+        "required": parameter["required"],
+        "type": type_of(schema),
+        "about": parameter.get("description", ""),
+        "default": schema.get("default"),
+    }
+
+
+def _body_types(described: Mapping[str, Any]) -> list[dict[str, str]]:
+    if "requestBody" not in described:
+        return []
+    return type_of(described["requestBody"]["content"]["application/json"]["schema"])
+
+
+def _answer(status: str, answer: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    is_error = "$ref" in answer
+    answer = document["components"]["responses"][_name_in(answer["$ref"])] if is_error else answer
+    content = answer.get("content", {})
+    return {
+        "status": status,
+        "is_error": is_error,
+        "about": answer["description"].partition(". Codes")[0],
+        "types": [(media, type_of(what.get("schema", {}))) for media, what in content.items()],
+        "headers": list(answer.get("headers", {})),
+    }
+
+
+def _schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    required = set(schema.get("required", ()))
+    return {
+        "name": name,
+        "about": schema.get("description", ""),
+        "values": schema.get("enum", []),
+        "fields": [
+            {"name": field, "type": type_of(of), "required": field in required, "about": of.get("description", "")}
+            for field, of in schema.get("properties", {}).items()
+        ],
+    }
+
+
+def type_of(schema: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A type in words: pieces of text, some of which lead to the schema of that name."""
+    if "$ref" in schema:
+        name = _name_in(schema["$ref"])
+        return [{"text": name, "schema": name}]
+    if "anyOf" in schema:
+        pieces = [type_of(part) for part in schema["anyOf"]]
+        return [piece for n, part in enumerate(pieces) for piece in [*([_text(" or ")] if n else []), *part]]
+    if "enum" in schema:
+        return [_text(", ".join(map(str, schema["enum"])))]
+    if schema.get("type") == "array":
+        return [_text("list of "), *type_of(schema.get("items", {}))]
+    return [_text(_WORDS.get(schema.get("format", ""), str(schema.get("type", "anything"))) + _bounds(schema))]
+
+
+_WORDS = {"date-time": "time"}
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"text": text}
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    low, high = schema.get("minimum", schema.get("minLength")), schema.get("maximum", schema.get("maxLength"))
+    if high is None:
+        return ""
+    return f", {low or 0} to {high}" + (" characters" if schema.get("type") == "string" else "")
+
+
+def _name_in(ref: str) -> str:
+    return ref.rpartition("/")[2]
+
+
+def _curl(method: str, path: str, described: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    needed = {p["name"]: sample_of(p["schema"], document) for p in described["parameters"] if p["required"]}
+    filled = re.sub(r"\{(\w+)\+?\}", lambda match: quote(str(needed[match[1]])), path)
+    query = "&".join(
+        f"{p['name']}={needed[p['name']]}" for p in described["parameters"] if p["in"] == "query" and p["required"]
+    )
+    parts = [f'curl -s "$URL{filled}{"?" + query if query else ""}"']
+    parts += [] if method in ("GET", "POST") and ("requestBody" in described or method == "GET") else [f"-X {method}"]
+    if described["security"]:
+        scheme = described["security"][0]
+        parts += ['-H "Authorization: Bearer $ADMIN_TOKEN"'] if "bearer" in scheme else _signature(document)
+    if "requestBody" in described:
+        schema = described["requestBody"]["content"]["application/json"]["schema"]
+        body = json.dumps(sample_of(schema, document), ensure_ascii=False).replace("'", "'\\''")
+        parts += ["-H 'Content-Type: application/json'", f"-d '{body}'"]
+    return " \\\n  ".join(parts)
+
+
+def _signature(document: Mapping[str, Any]) -> list[str]:
+    schemes = document["components"]["securitySchemes"].values()
+    return [f'-H "{scheme["name"]}: …"' for scheme in schemes if scheme["type"] == "apiKey"]
+
+
+def sample_of(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int = 0) -> Any:
+    """A value that could be sent: an example where there is one, else the plainest that fits. Only what is needed."""
+    if "$ref" in schema:
+        return sample_of(document["components"]["schemas"][_name_in(schema["$ref"])], document, depth)
+    if "anyOf" in schema:
+        return sample_of(schema["anyOf"][0], document, depth)
+    if "examples" in schema:
+        return schema["examples"][0]
+    if "enum" in schema:
+        return schema["enum"][0]
+    return _plain_sample(schema, document, depth + 1)
+
+
+def _plain_sample(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int) -> Any:
+    kind = schema.get("type")
+    if kind == "object":
+        needed = schema.get("required", ()) if depth <= _LONGEST_SAMPLE else ()
+        return {name: sample_of(schema["properties"][name], document, depth) for name in needed}
+    if kind == "array":
+        return [sample_of(schema.get("items", {}), document, depth)] if depth <= _LONGEST_SAMPLE else []
+    return {"integer": schema.get("minimum", 1), "number": 1, "boolean": True, "null": None}.get(str(kind), "…")

@@ -1,0 +1,81 @@
+"""/docs: the whole contract, for people."""
+
+import re
+import shlex
+
+import pytest
+
+from functions.docs_page import sample_of, type_of
+from functions.error_codes import CODES
+from functions.openapi import contract, operations
+from tests.support.requests import call
+
+DOCUMENT = {
+    "components": {
+        "schemas": {
+            "Name": {"type": "object", "properties": {"name": {"type": "string"}, "n": {}}, "required": ["name"]},
+        }
+    }
+}
+REF = {"$ref": "#/components/schemas/Name"}
+
+
+async def test_every_route_is_there_with_an_example_and_every_code_with_its_meaning(env):
+    shown = await call(env, "GET /docs")
+    assert shown.status == 200
+    for method, path, declared in operations():
+        described = contract()["paths"][path][method.lower()]
+        assert f'id="{described["operationId"]}"' in shown.text
+        assert declared.summary in shown.text
+    assert shown.text.count("curl -s ") == len(list(operations()))
+    for code in {code for codes in CODES.values() for code in codes}:
+        assert f"<code>{code}</code>" in shown.text
+
+
+async def test_every_link_within_the_page_leads_somewhere(env):
+    shown = await call(env, "GET /docs")
+    targets = set(re.findall(r' id="([^"]+)"', shown.text))
+    assert set(re.findall(r'href="#([^"]+)"', shown.text)) - targets == set()
+
+
+async def test_examples_are_commands_a_shell_reads(env):
+    shown = await call(env, "GET /docs")
+    examples = re.findall(r"<code>(curl .*?)</code>", shown.text, re.DOTALL)
+    for example in examples:
+        words = shlex.split(example.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&"))
+        assert words[0] == "curl"
+        assert words[2].startswith("$URL/api/v1/")
+        assert "{" not in words[2]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 500}, "integer, 1 to 500"),
+        ({"type": "string", "maxLength": 9}, "string, 0 to 9 characters"),
+        ({"type": "string", "format": "date-time"}, "time"),
+        ({"type": "array", "items": REF}, "list of Name"),
+        ({"anyOf": [REF, {"type": "null"}]}, "Name or null"),
+        ({"enum": ["a", "b"]}, "a, b"),
+        ({}, "anything"),
+    ],
+    ids=str,
+)
+def test_a_type_is_told_in_words(schema, words):
+    assert "".join(piece["text"] for piece in type_of(schema)) == words
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (REF, {"name": "…"}),
+        ({"type": "array", "items": REF}, [{"name": "…"}]),
+        ({"anyOf": [{"type": "integer", "minimum": 7}, {"type": "null"}]}, 7),
+        ({"type": "string", "examples": ["pdf"]}, "pdf"),
+        ({"enum": ["a", "b"]}, "a"),
+        ({"type": "boolean"}, True),
+    ],
+    ids=str,
+)
+def test_a_sample_has_what_is_needed_and_nothing_else(schema, value):
+    assert sample_of(schema, DOCUMENT) == value
