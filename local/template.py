@@ -14,6 +14,8 @@ from local.cloudformation import ACCOUNT, STACK, Resolver, TemplateError, load
 RATE = re.compile(r"rate\(([1-9]\d*) (minute|hour|day)s?\)")
 # A scaled-down timeout must still leave a busy machine the time to answer.
 SHORTEST_TIMEOUT = timedelta(seconds=1)
+# A first request makes the clients too. Ended before that, every one would be a first one again, for ever.
+SHORTEST_ANSWER = timedelta(seconds=5)
 # Whatever else the environment changes, the code must know that it runs here and with what.
 FIXED_VARIABLES = {"STAGE"}
 PARAMETERS = {"Stage": "local", "AllowUploads": "true", "RateLimits": "off"}
@@ -237,7 +239,7 @@ class _Reader:
         return Function(
             name=name,
             handler=handler,
-            timeout=max(timedelta(seconds=float(settings.get("Timeout", 3))) * self._time_scale, SHORTEST_TIMEOUT),
+            timeout=self._timeout(settings, SHORTEST_ANSWER if routes else SHORTEST_TIMEOUT),
             memory=int(settings.get("MemorySize", 128)),
             reserved=None if reserved is None else int(reserved),
             log_format=(settings.get("LoggingConfig") or {}).get("LogFormat", "Text"),
@@ -246,6 +248,10 @@ class _Reader:
             mappings=tuple(mappings),
             schedules=tuple(schedules),
         )
+
+    def _timeout(self, settings: Mapping[str, Any], shortest: timedelta) -> timedelta:
+        asked = timedelta(seconds=float(settings.get("Timeout", 3)))
+        return max(asked * self._time_scale, min(asked, shortest))
 
     def _handler(self, handler: Any) -> str:
         module, _, function = str(handler or "").rpartition(".")

@@ -103,6 +103,13 @@ def test_scaled_seconds_are_whole_and_never_zero(template_file: Path) -> None:
     assert tiny.functions["Work"].timeout == timedelta(seconds=1)
 
 
+def test_who_asks_over_http_is_answered_however_small_time_is_scaled() -> None:
+    """On a busy machine a first request took longer than a second and was ended; the next was a first one again."""
+    functions = read_template(RUNNER_APP, ENDPOINT, "us-east-1", time_scale=0.0001).functions
+    assert functions["Echo"].timeout == timedelta(seconds=5)
+    assert functions["Worker"].timeout == timedelta(seconds=1)
+
+
 def test_routes_are_read_with_default_and_greedy_ones() -> None:
     routes = read_template(RUNNER_APP, ENDPOINT, "us-east-1").functions["Echo"].routes
     assert Route("ANY", "$default") in routes
