@@ -122,8 +122,8 @@ class Soak:
             self.scans += 1
 
     def outages(self) -> None:
-        """GitHub for two hours, then the judge, scaled; in a short soak for a quarter of it each."""
-        length = min(TWO_HOURS * self.options.scale, self.options.minutes * 60 / 4)
+        """GitHub for two hours, then the judge, scaled; in a short soak for a good third of it each."""
+        length = min(TWO_HOURS * self.options.scale, self.options.minutes * 60 * 0.36)
         gap = max(0.0, (self.options.minutes * 60 - 2 * length) / 4)
         for break_, mend in (
             (lambda: self.faulty.github.fail("any", "500"), lambda: self.faulty.github.fail("any", None)),
