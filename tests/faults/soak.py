@@ -198,7 +198,7 @@ class Soak:
         while time.monotonic() < deadline and quiet < 3:
             _, stats = self.faulty.insist("GET", "/api/v1/submissions/stats")
             left = self.faulty.messages() + self.faulty.messages("deadLetterQueueUrl")
-            quiet = quiet + 1 if stats.get("active") == 0 and left == 0 else 0
+            quiet = quiet + 1 if stats.get("active") == 0 and left + self.faulty.unindexed() == 0 else 0
             if time.monotonic() - told >= TELL_EVERY:
                 told = time.monotonic()
                 print(f"{self.passed():5.0f} s  {stats.get('active')} active, {left} messages", flush=True)

@@ -117,6 +117,7 @@ def test_r01_a_worker_killed_after_this_step_costs_an_attempt_at_most_and_ends_o
     assert (done["attempts"] == 1) is is_over
     asked = [key.sk for key in faulty.stored().items if key.pk == f"external-scan:{done['skillName']}"]
     assert asked == ["bandit"]
+    eventually(lambda: faulty.unindexed() == 0, 60)  # what finds it was completed by the scan
 
 
 def test_at_rest_every_invariant_holds_and_the_queue_is_empty(faulty, killed, late):

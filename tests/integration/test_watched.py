@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from functions import stuck_scan
-from functions.submissions_api import handler as submissions
 from shared import telemetry
 from shared.dynamo_kv import DynamoKV
 from shared.errors import Unavailable
@@ -15,7 +14,7 @@ from shared.judge import judge_skill
 from shared.kv import Key, Query
 from shared.telemetry import Watched
 from shared.timing import time_limit
-from tests.support.http import Context, call
+from tests.support.http import Context
 from tests.support.memory import memory_env, within
 from tests.support.metrics import metrics_in
 
@@ -67,12 +66,6 @@ async def test_a_read_that_failed_is_counted_whoever_asked(read, emitted):
     with time_limit(timedelta(milliseconds=50)):
         await asyncio.gather(READS[read](DynamoKV(nobody, "table")), return_exceptions=True)
     assert emitted() == {Watched.READS_FAILED: 2 if read == "two at once" else 1}
-
-
-@pytest.mark.usefixtures("no_store")
-def test_a_page_over_a_store_that_does_not_answer_counts_its_reads(emitted):
-    assert call(submissions, "GET /api/v1/submissions", seconds=1).status == 503
-    assert emitted()[Watched.READS_FAILED] > 0
 
 
 @pytest.mark.parametrize("answer", [nobody, lambda *_: _void()], ids=["silent", "void"])

@@ -32,6 +32,7 @@ def wrong_at_rest(faulty: FaultyPlatform, accepted: Iterable[str], poison: Itera
         *_untrue_numbers(faulty, before),
         *_untrue_list(faulty, before),
         *_unaccounted_letters(stored, before, set(poison)),
+        *_unfound(stored),
         *_not_at_rest(faulty, before),
     ]
 
@@ -130,6 +131,13 @@ def _unaccounted_letters(stored: MemoryKV, records: dict[str, Any], poison: set[
         if submission_id not in records:
             problems.append(f"I15: the dead letter {message_id} is of {submission_id}, which nobody knows")
     return problems
+
+
+def _unfound(stored: MemoryKV) -> Problems:
+    """What finds a skill is written after the publication; a worker that died between leaves it to the scan."""
+    facets = {key.sk.partition("#")[2] for key in stored.items if key.pk.startswith("facet:")}
+    skills = [key.pk.removeprefix("skill:") for key in stored.items if key.pk.startswith("skill:") and key.sk == "."]
+    return [f"{name} is published and nothing finds it" for name in skills if name not in facets]
 
 
 def _not_at_rest(faulty: FaultyPlatform, before: dict[str, Any]) -> Problems:

@@ -110,7 +110,7 @@ class Hold(Fault):
 class FaultProxy(LoopbackServer):
     def __init__(self, upstream: str, seed: int = 0) -> None:
         app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_route("*", "/{tail:.*}", self._answer)
+        app.router.add_route("*", "/{tail:.*}", self._answer, expect_handler=_go_on)
         app.cleanup_ctx.append(self._client)
         super().__init__(app)
         self._upstream = upstream.rstrip("/")
@@ -248,6 +248,13 @@ def _action(request: web.Request) -> str:
     if target:
         return target.rpartition(".")[2]
     return f"s3:{request.method}"
+
+
+async def _go_on(request: web.Request) -> None:
+    """To whoever asks before it sends its body, and may be gone by now."""
+    with suppress(ConnectionError):
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0
 
 
 def _port(request: web.Request) -> int:
