@@ -38,6 +38,14 @@ DONE = Settled()
 
 async def process_submission(submission_id: str, worker: str, time_left: timedelta) -> Settled:
     """Raises only when the message must be delivered again by the queue itself."""
+    try:
+        return await _process(submission_id, worker, time_left)
+    except LostLease:
+        logger.info("changed by somebody else meanwhile", extra={"submission": submission_id})
+        return await _after_losing(submission_id)
+
+
+async def _process(submission_id: str, worker: str, time_left: timedelta) -> Settled:
     submission, pause = await _read(submission_id)
     at = now()
     if submission.state not in ACTIVE_STATES or submission.has_live_lease(at):
@@ -48,13 +56,18 @@ async def process_submission(submission_id: str, worker: str, time_left: timedel
     if submission.attempts >= MAX_ATTEMPTS:
         await give_up(submission)
         return DONE
-    try:
-        if await _block_known_bad(submission):
-            return DONE
-        held = Held(await claim_submission(submission, worker, time_left + LEASE_MARGIN))
-    except LostLease:
-        return DONE  # another worker was faster
-    return await _work(held, time_left)
+    if await _block_known_bad(submission):
+        return DONE
+    return await _work(Held(await claim_submission(submission, worker, time_left + LEASE_MARGIN)), time_left)
+
+
+async def _after_losing(submission_id: str) -> Settled:
+    """Whoever changed the record sees to it. Unless it waits again: what they wanted to send may never have been sent,
+    and this message may be the only one it has."""
+    submission = await get_submission(submission_id)
+    if submission.state not in ACTIVE_STATES or submission.has_live_lease(now()):
+        return DONE
+    return Settled(come_back_in=RETRY_BASE)
 
 
 async def _read(submission_id: str) -> tuple[Submission, Pause | None]:
@@ -76,10 +89,7 @@ async def _wait(submission: Submission, until: datetime, at: datetime) -> Settle
     """A successor takes the place of a message that came too early, so waiting never uses up its receives."""
     next_look = min(until, at + LONGEST_DELAY)  # not the end of a pause: it may be lifted before
     if submission.not_before is None or submission.not_before < next_look:
-        try:
-            await touch_submission(submission, not_before=next_look)
-        except LostLease:
-            return DONE  # it moved meanwhile: whoever moved it sees to it
+        await touch_submission(submission, not_before=next_look)
     await get_queue().send(submission.id, next_look - at)
     return DONE
 
@@ -100,8 +110,7 @@ async def _work(held: Held, time_left: timedelta) -> Settled:
         async with asyncio.timeout(time_left.total_seconds()):
             await _decide(held)
     except LostLease:
-        logger.info("lease lost, left to its new holder", extra={"submission": held.submission.id})
-        return DONE
+        raise
     except Deferred as deferred:
         return await _defer(held, deferred)
     except Exception as fault:  # noqa: BLE001 - whatever went wrong, the record must not stay leased without a worker
@@ -150,15 +159,12 @@ async def _retry_or_hold(held: Held, fault: Exception) -> Settled:
     logger.warning(
         "attempt failed", exc_info=fault, extra={"submission": submission.id, "attempt": submission.attempts}
     )
-    try:
-        if submission.attempts >= MAX_ATTEMPTS:
-            held.submission = await give_up(msgspec.structs.replace(submission, error=error))
-            return DONE
-        delay = RETRY_BASE * 2 ** (submission.attempts - 1) * random.uniform(1, 1.5)  # noqa: S311 - spreads load
-        reason = f"attempt {submission.attempts} of {MAX_ATTEMPTS} failed: {error}"
-        await held.move(State.RECEIVED, reason, error=error, not_before=now() + delay)
-    except LostLease:
+    if submission.attempts >= MAX_ATTEMPTS:
+        held.submission = await give_up(msgspec.structs.replace(submission, error=error))
         return DONE
+    delay = RETRY_BASE * 2 ** (submission.attempts - 1) * random.uniform(1, 1.5)  # noqa: S311 - spreads load
+    reason = f"attempt {submission.attempts} of {MAX_ATTEMPTS} failed: {error}"
+    await held.move(State.RECEIVED, reason, error=error, not_before=now() + delay)
     return Settled(come_back_in=delay)
 
 

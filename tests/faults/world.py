@@ -293,7 +293,7 @@ class World:
         for record in batch:
             if record["messageId"] in done and (message := self.sqs.delete(record["receiptHandle"])):
                 left = [other.body for other in (*self.sqs.messages, *self.dead.messages)]
-                self._noting(self.watcher.deleted, self.dynamo, message.body, message.id, left, self.clock())
+                self._noting(self.watcher.deleted, self.dynamo, message, left, self.clock())
         self._noting(self.watcher.answered, ids, answer)
 
     def _bury_done(self, batch: list[dict[str, Any]], answer: Any) -> None:

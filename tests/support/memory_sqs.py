@@ -21,6 +21,7 @@ class Sent:
     body: str
     visible_at: datetime
     receives: int = 0
+    received_at: datetime | None = None
     receipt: str | None = None  # of the newest receive: an older one deletes nothing
 
 
@@ -75,7 +76,8 @@ class MemorySqs:
                 continue
             message.receives += 1
             message.receipt = f"{message.id}/{next(self._numbers)}"
-            message.visible_at = self.now() + VISIBILITY_TIMEOUT
+            message.received_at = self.now()
+            message.visible_at = message.received_at + VISIBILITY_TIMEOUT
             received.append(_received(message))
         return received
 

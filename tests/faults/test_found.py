@@ -1,0 +1,49 @@
+"""What the model found in the platform, each as the shortest run that showed it."""
+
+import pytest
+
+from shared.submissions import State
+from tests.faults.actors import Plan
+from tests.faults.world import World
+
+
+@pytest.fixture
+def world():
+    world = World()
+    yield world
+    world.close()
+
+
+def only(world):
+    [record] = world.records().values()
+    return record
+
+
+@pytest.mark.parametrize("at", range(3, 15))
+def test_i9_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one(world, at):
+    """A person requeued it under the worker's hands, and that send failed: the worker's message was deleted as "left
+    to its new holder", and the submission waited for the scan without any."""
+    world.submit("greeter", "good")
+    world.deliver(plan=Plan("pause", at))
+    world.decide("requeue", only(world).id, Plan("down", 4))
+    assert len(world.sqs.messages) == 1
+    for worker in world.held():
+        world.go_on(worker)
+    world.check()
+    assert only(world).state is not State.RECEIVED or world.sqs.messages
+
+
+def test_i9_a_worker_that_was_too_late_to_claim_keeps_its_message_while_nobody_else_has_one(world):
+    """The scan noted a resend between the worker's read and its claim and died before it sent anything."""
+    world.submit("greeter", "good")
+    world.tick(minutes=6)
+    world.deliver(plan=Plan("pause", 1))
+    [worker] = world.held()
+    world.scan(Plan("crash", 21))
+    assert only(world).resent_at is not None
+    world.go_on(worker)
+    world.check()
+    assert world.sqs.messages
+    world.come_to_rest()
+    world.check_rest()
+    assert only(world).state is State.PUBLISHED
