@@ -72,7 +72,7 @@ def _is_repo_called_versions(parts: Sequence[str]) -> bool:
 
 def _require(method: str, allowed: str) -> None:
     if method != allowed:
-        raise WrongMethod(f"This address takes {allowed}.")
+        raise WrongMethod(f"This address takes {allowed}.", [allowed])
 
 
 def _nothing_there() -> NotFound:

@@ -1,63 +1,177 @@
-"""The marketplace, read only."""
+"""The marketplace: what is published, what it rests on, and what its readers say about it."""
 
-from typing import Any
+import asyncio
+from typing import Annotated, Literal
 
-from functions.http import Answer, Request, http_handler
+import msgspec
+
+from functions.http import Answer, Request, Route, http_handler
+from functions.operations import Operation, operation
+from functions.skill_badge import badge_of
+from functions.skill_paths import FULL_NAME, SHORT_NAME, parse_skill_path, route_of
+from functions.skill_shapes import (
+    HealthAnswer,
+    More,
+    SearchAnswer,
+    SecurityBody,
+    SkillAnswer,
+    SkillItem,
+    SkillList,
+    detail_of,
+    health_of,
+    item_of,
+    security_of,
+)
+from functions.skill_use import check_updates, count_install, count_several_installs, report
+from functions.skill_versions import FRESH, compare_versions, diff_versions, list_versions, show_version
 from shared.cursor import make_cursor, read_cursor
-from shared.db import get_content
-from shared.skill_search import get_published_skills_list
-from shared.skill_store import get_skill
-from shared.skills import Skill, full_name, split_name
+from shared.documents import encode
+from shared.external_scan_store import get_security
+from shared.published_content import get_published_files, skill_md_of
+from shared.repo_health_store import get_repo_health
+from shared.skill_admin import source_of
+from shared.skill_search import SkillPage, SkillQuery, list_skills, search_skills
+from shared.skill_store import get_skill, get_skill_with_counts
+from shared.skills import Skill
+from shared.standing import get_standings
 
-MAX_LIMIT = 100
+BADGE_HEADERS = {"content-type": "image/svg+xml; charset=utf-8", "content-security-policy": "default-src 'none'"}
+FIVE_MINUTES = "public, max-age=300"
+
+Words = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Facet = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
-async def list_(request: Request) -> Answer:
-    request.allow_query("limit", "cursor")
-    limit = request.whole_number("limit", default=50, lowest=1, highest=MAX_LIMIT)
-    after = await read_cursor(request.query.get("cursor"), "skills")
-    page = await get_published_skills_list(limit, after)
-    return Answer(
-        {
-            "skills": [_item(skill) for skill in page.skills],
-            "cursor": await make_cursor(page.next_position, "skills"),
-            "degraded": bool(page.failed),
-            "stale": page.failed,
-        }
+class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 50
+    cursor: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)] | None = None
+    q: Words | None = None
+    category: Facet | None = None
+    tier: Literal["SCANNED", "VERIFIED", "CERTIFIED"] | None = None
+    author: Facet | None = None
+    sort: Literal["newest", "installs"] | None = None
+
+
+class SearchQuery(msgspec.Struct, forbid_unknown_fields=True):
+    q: Words
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
+
+
+@operation("The marketplace, page by page", gives=SkillList, cached=True)
+async def list_(request: Request, query: ListQuery) -> Answer:
+    """Newest first; with `q` the best match first, unless `sort` says otherwise. Filters go together in any
+    combination. A page may be shorter than `limit`, even empty: only `cursor` tells the end."""
+    filter_ = encode(["skills", query.q, query.category, query.tier, query.author, query.sort])
+    after = await read_cursor(query.cursor, filter_)
+    page = await list_skills(
+        SkillQuery(
+            q=query.q,
+            category=query.category,
+            tier=query.tier,
+            author=query.author,
+            sort=query.sort,
+            limit=query.limit,
+            after=after,
+        )
     )
+    items = await _items(page)
+    cursor = await make_cursor(page.next_position, filter_)
+    return Answer(SkillList(items, cursor, _is_degraded(page, items), page.failed), cache=FRESH if items else "")
 
 
+@operation("The best matches of a search", gives=SearchAnswer, cached=True)
+async def search(request: Request, query: SearchQuery) -> Answer:
+    """The name itself first, then names that begin like it, then words of the name, owner, description and tags."""
+    page = await search_skills(query.q, query.limit)
+    items = await _items(page)
+    answer = SearchAnswer(items, More(page.next_position is not None), _is_degraded(page, items))
+    return Answer(answer, cache=FRESH if items else "")
+
+
+@operation("One skill, with its SKILL.md", gives=SkillAnswer, refuses=(409,), cached=True)
 async def get_one(request: Request) -> Answer:
-    request.allow_query()
-    skill = await get_skill(request.path["proxy"])
-    files = await get_content().get_files(skill.content_hash)
-    content = files["SKILL.md"].decode("utf-8", errors="replace")
-    return Answer({"skill": _item(skill) | {"content": content, "versions": skill.versions}})
+    """By its full name, or by its last part alone where only one skill has it. The content of a blocked skill is not
+    given out."""
+    skill, counts = await get_skill_with_counts(request.path["name"])
+    standings, content, security = await asyncio.gather(
+        get_standings([skill], {skill.name.lower(): counts} if counts else {}),
+        _content(skill),
+        get_security(skill.name),
+    )
+    detail = detail_of(skill, standings[skill.name], content, security)
+    return Answer(SkillAnswer(detail), cache=FRESH if _is_known(detail) else "")
 
 
-ROUTES = {
+@operation("A picture for a README", gives="image/svg+xml", refuses=(409,), cached=True)
+async def badge(request: Request) -> Answer:
+    return Answer(badge_of(await get_skill(request.path["name"])), headers=BADGE_HEADERS, cache=FIVE_MINUTES)
+
+
+@operation("What scanners elsewhere say of it", gives=SecurityBody, refuses=(409,), cached=True)
+async def security(request: Request) -> Answer:
+    skill = await get_skill(request.path["name"])
+    return Answer(security_of(await get_security(skill.name)), cache=FRESH)
+
+
+@operation("Whether its repository is there and kept up", gives=HealthAnswer, refuses=(409,))
+async def repo_health(request: Request) -> Answer:
+    """Asked of GitHub at most once a day. When GitHub does not answer, what was known before."""
+    skill = await get_skill(request.path["name"])
+    return Answer(health_of(skill, await get_repo_health(source_of(skill))))
+
+
+def _of_a_skill(method: str, words: str, declared: Operation) -> dict[str, Operation]:
+    return {route_of(method, name, words): declared for name in (FULL_NAME, SHORT_NAME)}
+
+
+OPERATIONS: dict[str, Operation] = {
     "GET /api/v1/skills": list_,
-    "GET /api/v1/skills/{proxy+}": get_one,
+    "GET /api/v1/skills/search": search,
+    **_of_a_skill("GET", "", get_one),
+    **_of_a_skill("GET", "versions", list_versions),
+    **_of_a_skill("GET", "versions/diff", diff_versions),
+    **_of_a_skill("GET", "versions/compare", compare_versions),
+    **_of_a_skill("GET", "versions/{version}", show_version),
+    **_of_a_skill("GET", "badge", badge),
+    **_of_a_skill("GET", "security", security),
+    **_of_a_skill("GET", "repo-health", repo_health),
+    "POST /api/v1/skills/installs": count_several_installs,
+    "POST /api/v1/skills/check-updates": check_updates,
+    **_of_a_skill("POST", "installs", count_install),
+    **_of_a_skill("POST", "reports", report),
+}
+
+
+def _below(method: str) -> Route:
+    """The gateway has one route for all that is below /skills/; what it is for is in the address."""
+
+    async def answer(request: Request) -> Answer:
+        found = parse_skill_path(method, request.path["proxy"])
+        return await OPERATIONS[found.route](request._replace(path=found.parameters))
+
+    return answer
+
+
+ROUTES: dict[str, Route] = {
+    "GET /api/v1/skills": list_,
+    "GET /api/v1/skills/{proxy+}": _below("GET"),
+    "POST /api/v1/skills/{proxy+}": _below("POST"),
 }
 handler = http_handler(ROUTES)
 
 
-def _item(skill: Skill) -> dict[str, Any]:
-    name = split_name(full_name(skill))
-    return {
-        "name": skill.name,
-        "displayName": skill.display_name,
-        "author": name.owner,
-        "ownerSlug": name.owner,
-        "repoSlug": name.repo,
-        "skillSlug": name.slug,
-        "description": skill.description,
-        "category": skill.category,
-        "tags": skill.tags,
-        "repoUrl": skill.repo_url,
-        "currentVersion": skill.current_version,
-        "contentHash": skill.content_hash,
-        "publishedAt": skill.published_at,
-        "updatedAt": skill.updated_at,
-        "isBlocked": skill.is_blocked,
-    }
+async def _items(page: SkillPage) -> list[SkillItem]:
+    standings = await get_standings(page.skills, page.counts)
+    return [item_of(skill, standings[skill.name]) for skill in page.skills]
+
+
+async def _content(skill: Skill) -> str | None:
+    return None if skill.is_blocked else skill_md_of(await get_published_files(skill.content_hash))
+
+
+def _is_degraded(page: SkillPage, items: list[SkillItem]) -> bool:
+    return bool(page.failed) or not all(map(_is_known, items))
+
+
+def _is_known(item: SkillItem) -> bool:
+    return item.vskill_installs is not None and item.is_tainted is not None

@@ -3,13 +3,14 @@
 A reader never gets an error: when GitHub or the store does not answer, the answer is what was known before.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
 from shared.db import get_github, get_kv, now
-from shared.documents import encode
+from shared.documents import encode, parse_each
 from shared.errors import ConditionFailed, PlatformError, Refused, Unavailable
 from shared.kv import ABSENT, Expect, Key, Put
 from shared.telemetry import logger
@@ -27,6 +28,7 @@ class RepoHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: RepoStatus | None = None  # None: not known yet
     checked_at: datetime | None = None
     last_commit_at: datetime | None = None
+    stars: int | None = None
 
 
 async def get_repo_health(source: str) -> RepoHealth:
@@ -43,6 +45,13 @@ async def get_repo_health(source: str) -> RepoHealth:
         return RepoHealth(source=source)
 
 
+async def find_repo_healths(sources: Iterable[str]) -> dict[str, RepoHealth]:
+    """What is stored of each, however old, in one read. Those that could not be read are not there either."""
+    read = await get_kv().get_many(map(_key, sources))
+    records, _ = parse_each(read.found, _RECORD)
+    return {record.health.source: record.health for record in records}
+
+
 async def find_repo_health(source: str) -> RepoHealth | None:
     """What is stored, however old."""
     record = await _find(source)
@@ -55,9 +64,12 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     record_version: int = 1
 
 
+_RECORD = msgspec.json.Decoder(_Record)
+
+
 async def _find(source: str) -> _Record | None:
     doc = await get_kv().get(_key(source))
-    return None if doc is None else msgspec.json.decode(doc, type=_Record)
+    return None if doc is None else _RECORD.decode(doc)
 
 
 async def _refreshed(source: str, record: _Record | None) -> RepoHealth:
@@ -87,7 +99,7 @@ async def _ask_github(source: str) -> RepoHealth:
         return RepoHealth(source=source, status=RepoStatus.OFFLINE, checked_at=at)
     is_stale = repo.pushed_at is not None and at - repo.pushed_at > REPO_STALE_AFTER
     status = RepoStatus.STALE if is_stale else RepoStatus.ONLINE
-    return RepoHealth(source=source, status=status, checked_at=at, last_commit_at=repo.pushed_at)
+    return RepoHealth(source=source, status=status, checked_at=at, last_commit_at=repo.pushed_at, stars=repo.stars)
 
 
 async def _put(health: RepoHealth, next_check_at: datetime, before: _Record | None) -> _Record | None:

@@ -26,7 +26,7 @@ from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound
 from shared.kv import Put, Write
 from shared.receipt_store import read_receipt, receipt_key
-from shared.skill_index import skill_put
+from shared.skill_index import skill_put, skill_writes
 from shared.skill_source import UPLOADS
 from shared.skill_store import get_skill, get_versions, make_findable, version_put
 from shared.skills import Skill, SkillVersion, told_by
@@ -61,8 +61,7 @@ async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write
     await _refuse_other_entries(skill, entry)
     await _tell_copies(skill, is_blocked=False)
     lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None)
-    put = skill_put(lifted, {"recordVersion": skill.record_version})
-    writes: list[Write] = [put, *([block_deletion(entry)] if entry else []), *also]
+    writes = [*skill_writes(skill, lifted), *([block_deletion(entry)] if entry else []), *also]
     submission = await find_submission(skill.submission_id)
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
         await _transact(writes)
@@ -104,7 +103,7 @@ async def _commit_with_submission(
     **learned: str | int,
 ) -> Submission | None:
     """A submission that is published is parked with its skill; one that is on its way is decided by its worker."""
-    writes: list[Write] = [skill_put(after, {"recordVersion": before.record_version}), *also]
+    writes = [*skill_writes(before, after), *also]
     submission = await find_submission(before.submission_id)
     if submission is None or submission.state not in CATEGORIES["published"]:
         await _transact(writes)

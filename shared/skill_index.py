@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from shared.author_store import blocked_count
 from shared.db import get_kv
 from shared.documents import encode, parse_each, stamp
 from shared.errors import ConditionFailed
-from shared.kv import LISTS, SHARDS, Expect, Key, Put, Query, shard_of
+from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Write, shard_of
 from shared.search_words import look_alike, skill_words
 from shared.skills import Skill, SkillCounts, full_name, split_name
 from shared.timing import STUCK_THRESHOLD
@@ -57,6 +58,13 @@ def skill_put(skill: Skill, expect: Expect) -> Put:
         due = stamp(skill.unindexed_since + STUCK_THRESHOLD)
         attrs |= {"duePk": f"due:unindexed#{shard_of(skill.name)}", "dueSk": f"{due}#{skill.name}"}
     return Put(skill_key(skill.name), encode(skill), attrs, expect)
+
+
+def skill_writes(before: Skill | None, after: Skill) -> list[Write]:
+    """The record, guarded by the one it was made from, and what is counted of its author."""
+    if before is None:
+        return [skill_put(after, ABSENT)]
+    return [skill_put(after, {"recordVersion": before.record_version}), *blocked_count(before, after)]
 
 
 def counts_put(counts: SkillCounts, expect: Expect | None) -> Put:

@@ -13,7 +13,7 @@ from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.external_scan_store import scan_requests
-from shared.kv import ABSENT, Delete, Expect, Key, Put, Write, query_all
+from shared.kv import ABSENT, Delete, Key, Put, Write, query_all
 from shared.receipt_store import Receipt, deciding_rules
 from shared.scanner import ScanReport
 from shared.skill_index import (
@@ -23,9 +23,21 @@ from shared.skill_index import (
     index_skill,
     read_skills,
     skill_put,
+    skill_writes,
 )
 from shared.skill_index import skill_key as skill_key
-from shared.skills import Skill, SkillCounts, SkillVersion, Told, full_name, next_version, sort_key, split_name, told_by
+from shared.skills import (
+    Skill,
+    SkillCounts,
+    SkillVersion,
+    Told,
+    full_name,
+    is_version,
+    next_version,
+    sort_key,
+    split_name,
+    told_by,
+)
 from shared.submission_store import commit, move_submission
 from shared.submissions import CATEGORIES, Change, State, Submission, move
 from shared.telemetry import logger
@@ -68,7 +80,7 @@ async def publish(
     if current and current.content_hash == submission.content_hash:
         return await commit(
             lambda at: _published(submission, current.current_version, at),  # nothing new to publish
-            lambda change: [_lifted_put(current, change.after)] if current.is_blocked_by_rule else [],
+            lambda change: _lifted(current, change.after) if current.is_blocked_by_rule else [],
         )
     wanted = receipt.report.front_matter.version or None
     version = next_version((current.latest_version or current.current_version) if current else None, wanted)
@@ -113,6 +125,14 @@ async def get_versions(name: str) -> list[SkillVersion]:
     """Newest first."""
     rows = await query_all(get_kv(), f"version:{name.lower()}")
     return [_VERSION.decode(row.text) for row in reversed(rows)]
+
+
+async def get_version(name: str, version: str) -> SkillVersion:
+    doc = await get_kv().get(_key_of_version(name, version)) if is_version(version) else None
+    found = None if doc is None else _VERSION.decode(doc)
+    if found is None or found.version != version:
+        raise NotFound(f"The skill {name[:80]!r} has no version {version[:40]!r}.", code="version_not_found")
+    return found
 
 
 async def put_rescanned(skill: Skill, report: ScanReport, rule_set: str) -> None:
@@ -173,15 +193,14 @@ def _published(submission: Submission, version: str, at: datetime) -> Change:
 
 def _publication(change: Change, current: Skill | None, report: ScanReport, scanners: Sequence[str]) -> list[Write]:
     skill = _skill_of(change.after, current, report)
-    expect: Expect = {"recordVersion": current.record_version} if current else ABSENT
-    writes: list[Write] = [skill_put(skill, expect), version_put(_version_of(skill, current)), alias_put(skill.name)]
+    writes = [*skill_writes(current, skill), version_put(_version_of(skill, current)), alias_put(skill.name)]
     if current is None:
         writes.append(counts_put(SkillCounts(name=skill.name, record_version=1), expect=None))
         writes += [] if LOOK_ALIKE in deciding_rules(report) else [alike_put(skill.name)]
     return [*writes, *scan_requests(skill.name, skill.content_hash, scanners, skill.updated_at)]
 
 
-def _lifted_put(current: Skill, submission: Submission) -> Put:
+def _lifted(current: Skill, submission: Submission) -> list[Write]:
     """A person has seen what a newer rule set found, and let it through."""
     lifted = msgspec.structs.replace(
         current,
@@ -194,7 +213,7 @@ def _lifted_put(current: Skill, submission: Submission) -> Put:
         rule_set=submission.rule_set,
         record_version=current.record_version + 1,
     )
-    return skill_put(lifted, {"recordVersion": current.record_version})
+    return skill_writes(current, lifted)
 
 
 def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:
@@ -254,7 +273,11 @@ def version_put(version: SkillVersion) -> Put:
 
 
 def version_key(version: SkillVersion) -> Key:
-    return Key(f"version:{version.name.lower()}", sort_key(version.version))
+    return _key_of_version(version.name, version.version)
+
+
+def _key_of_version(name: str, version: str) -> Key:
+    return Key(f"version:{name.lower()}", sort_key(version))
 
 
 def alias_put(name: str) -> Put:

@@ -122,12 +122,37 @@ def next_version(current: str | None, wanted: str | None) -> str:
     return _bumped(*_numbers(current))
 
 
+def is_version(text: str) -> bool:
+    return _VERSION.fullmatch(text) is not None
+
+
+def is_newer(latest: str, installed: str) -> bool:
+    """Also than something that is no version at all: nobody knows how old that is."""
+    return not _INSTALLED.fullmatch(installed) or bump_between(installed, latest) is not None
+
+
+def bump_between(installed: str, latest: str) -> str | None:
+    """Which number rises first from one to the other; None where none does. A pre-release comes before its release."""
+    match = _INSTALLED.fullmatch(installed)
+    if match is None:
+        return None
+    before, after = [int(number or 0) for number in match.group(1, 2, 3)], list(_numbers(latest))
+    if before == after:
+        return "patch" if match["pre"] else None
+    rises = next(n for n in range(3) if before[n] != after[n])
+    return ("major", "minor", "patch")[rises] if after > before else None
+
+
 def sort_key(version: str) -> str:
     """Text order is version order."""
     return ".".join(f"{number:06d}" for number in _numbers(version))
 
 
 _HIGHEST = 999_999
+# As people have it in their files: `v1.2`, `1.2.3-beta.1+build`.
+_INSTALLED = re.compile(
+    r"v?(\d{1,6})(?:\.(\d{1,6}))?(?:\.(\d{1,6}))?(?P<pre>-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+)
 _VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)
 
 

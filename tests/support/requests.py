@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from functions import admin_pages, http, pages, submissions_api
+from functions import admin_pages, http, pages, skills_api, submissions_api
 from tests.support.memory import within
 
-FUNCTIONS = (pages, admin_pages, submissions_api)
+FUNCTIONS = (pages, admin_pages, submissions_api, skills_api)
 
 
 class Response(NamedTuple):

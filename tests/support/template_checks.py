@@ -43,8 +43,9 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "SkillsApi": {
-        "Table": READ | QUERY,
+        "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
         "Content/content/*": {"s3:GetObject"},
         "Secret": {"secretsmanager:GetSecretValue"},
     },

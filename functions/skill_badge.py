@@ -1,0 +1,49 @@
+"""A skill's badge: what it is certified as, in its current version, as a small picture for a README."""
+
+from html import escape
+
+from shared.skills import Skill
+
+LABEL = "skill"
+GREEN, BLUE, GREY, RED = "#1a7f37", "#0969da", "#57606a", "#cf222e"  # white text is legible on each
+COLOURS = {"SCANNED": BLUE, "VERIFIED": GREEN, "CERTIFIED": GREEN}
+CHARACTER = 7  # pixels, on average; textLength makes it come out
+PADDING = 10
+
+
+def badge_of(skill: Skill) -> bytes:
+    if skill.is_blocked:
+        return _svg(skill.name, "blocked", RED)
+    if skill.is_yanked:
+        return _svg(skill.name, "yanked", GREY)
+    says = f"{skill.cert_tier.lower()} {skill.current_version}"
+    return _svg(skill.name, says, COLOURS.get(skill.cert_tier, GREY))
+
+
+def _svg(name: str, says: str, colour: str) -> bytes:
+    left, right = _width(LABEL), _width(says)
+    title = _text(f"{name}: {says}")
+    size = f'width="{left + right}" height="20"'
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{title}">
+<title>{title}</title>
+<rect width="{left}" height="20" fill="#24292f"/>
+<rect x="{left}" width="{right}" height="20" fill="{colour}"/>
+<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">
+{_word(LABEL, left / 2, left)}
+{_word(says, left + right / 2, right)}
+</g>
+</svg>
+""".encode()
+
+
+def _word(text: str, middle: float, width: int) -> str:
+    return f'<text x="{middle:g}" y="14" textLength="{width - PADDING}">{_text(text)}</text>'
+
+
+def _width(text: str) -> int:
+    return len(text) * CHARACTER + PADDING
+
+
+def _text(text: str) -> str:
+    """XML takes no control characters, however they are written."""
+    return escape("".join(letter if letter.isprintable() else "\ufffd" for letter in text))

@@ -1,0 +1,257 @@
+"""What the marketplace tells: each answer names its fields, so nothing else of a record is ever shown."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from shared.decision import TrustTier
+from shared.diffs import FileDiff
+from shared.external_scan_store import ProviderSecurity, Security
+from shared.external_scans import Status, Verdict
+from shared.repo_health_store import RepoHealth, RepoStatus
+from shared.skills import Skill, SkillVersion, full_name, split_name
+from shared.standing import Standing
+
+UNSET = msgspec.UNSET
+
+
+class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A skill in a list. Null: not known at the moment."""
+
+    name: str
+    author: str
+    description: str
+    cert_tier: str
+    trust_tier: TrustTier
+    trust_score: int
+    cert_score: int | None
+    current_version: str
+    repo_url: str | None
+    owner_slug: str
+    repo_slug: str
+    skill_slug: str
+    vskill_installs: int | None
+    github_stars: int | None
+    is_blocked: bool
+    is_tainted: bool | None
+    category: str
+    tags: tuple[str, ...]
+
+
+class ProviderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """PENDING until it is finished, then PASS or FAIL; ERROR: it could not look; TIMED_OUT: nobody finished it."""
+
+    provider: str
+    status: str
+    verdict: Verdict | None
+    score: int | None
+    critical_count: int | None
+
+
+class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What scanners elsewhere say. Null: nobody has said anything yet."""
+
+    overall_verdict: Verdict | None
+    report_url: str | None
+    providers: list[ProviderBody]
+
+
+class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """`content` is the SKILL.md, null where the skill is blocked; `blockReason` then says why. `isYanked`: its author
+    or a reviewer has taken back every version."""
+
+    display_name: str
+    content: str | None
+    sha: str | None
+    updated_at: datetime
+    provenance_verified: bool
+    versions: int
+    security: SecurityBody
+    capabilities: tuple[str, ...]
+    is_yanked: bool = False
+    block_reason: str | None = None
+
+
+class SkillAnswer(msgspec.Struct, frozen=True):
+    skill: SkillDetail
+
+
+class SkillList(msgspec.Struct, frozen=True):
+    """`cursor` continues the list; null on its last page. `stale` names what could not be read."""
+
+    skills: list[SkillItem]
+    cursor: str | None
+    degraded: bool
+    stale: list[str]
+
+
+class More(msgspec.Struct, frozen=True, rename="camel"):
+    has_more: bool
+
+
+class SearchAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`degraded` is there where something could not be read."""
+
+    results: list[SkillItem]
+    pagination: More
+    degraded: bool = False
+
+
+class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    version: str
+    cert_tier: str
+    cert_score: int | None
+    created_at: datetime
+    content_hash: str
+    diff_summary: str | None
+    is_yanked: bool | msgspec.UnsetType = UNSET  # there where it is
+    yank_reason: str | msgspec.UnsetType = UNSET
+
+
+class VersionList(msgspec.Struct, frozen=True):
+    versions: list[VersionItem]
+
+
+class ContentFile(msgspec.Struct, frozen=True):
+    path: str
+    size: int
+
+
+class VersionDetail(VersionItem, frozen=True, kw_only=True, rename="camel"):
+    """`content` is the SKILL.md of this version, null where the skill is blocked; then `files` is empty."""
+
+    name: str
+    sha: str | None
+    content: str | None
+    files: list[ContentFile]
+
+
+class VersionDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`contentDiff` is one unified diff of all files, empty where nothing changed."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    diff_summary: str
+    content_diff: str
+
+
+class VersionComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A `patch` is null where a file is not text or too long to be shown."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    files: list[FileDiff]
+
+
+class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Null: not known (yet). An upload has no repository, so nothing is ever known."""
+
+    status: RepoStatus | None
+    checked_at: datetime | None
+    last_commit_at: datetime | None
+    github_stars: int | None
+    repo_url: str | None
+
+
+def item_of(skill: Skill, standing: Standing) -> SkillItem:
+    return SkillItem(**_fields(skill, standing))
+
+
+def detail_of(skill: Skill, standing: Standing, content: str | None, security: Security) -> SkillDetail:
+    return SkillDetail(
+        **_fields(skill, standing),
+        display_name=skill.display_name,
+        content=content,
+        sha=skill.commit,
+        updated_at=skill.updated_at,
+        provenance_verified=skill.has_provenance,
+        versions=skill.versions,
+        security=security_of(security),
+        capabilities=skill.capabilities,
+        is_yanked=skill.is_yanked,
+        block_reason=skill.block_reason if skill.is_blocked else None,
+    )
+
+
+def security_of(security: Security) -> SecurityBody:
+    return SecurityBody(
+        overall_verdict=security.overall_verdict,
+        report_url=security.report_url,
+        providers=[_provider_of(provider) for provider in security.providers],
+    )
+
+
+def version_of(version: SkillVersion) -> VersionItem:
+    return VersionItem(**_version_fields(version))
+
+
+def version_detail_of(version: SkillVersion, content: str | None, files: list[ContentFile]) -> VersionDetail:
+    return VersionDetail(
+        **_version_fields(version), name=version.name, sha=version.commit, content=content, files=files
+    )
+
+
+def health_of(skill: Skill, health: RepoHealth) -> HealthAnswer:
+    return HealthAnswer(
+        status=health.status,
+        checked_at=health.checked_at,
+        last_commit_at=health.last_commit_at,
+        github_stars=health.stars,
+        repo_url=skill.repo_url,
+    )
+
+
+def _fields(skill: Skill, standing: Standing) -> dict[str, Any]:
+    name = split_name(full_name(skill))
+    return {
+        "name": skill.name,
+        "author": name.owner,
+        "description": skill.description,
+        "cert_tier": skill.cert_tier,
+        "trust_tier": standing.trust.tier,
+        "trust_score": standing.trust.score,
+        "cert_score": skill.score,
+        "current_version": skill.current_version,
+        "repo_url": skill.repo_url,
+        "owner_slug": name.owner,
+        "repo_slug": name.repo,
+        "skill_slug": name.slug,
+        "vskill_installs": standing.installs,
+        "github_stars": standing.stars,
+        "is_blocked": skill.is_blocked,
+        "is_tainted": standing.is_tainted,
+        "category": skill.category,
+        "tags": skill.tags,
+    }
+
+
+def _version_fields(version: SkillVersion) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "version": version.version,
+        "cert_tier": version.cert_tier,
+        "cert_score": version.score,
+        "created_at": version.created_at,
+        "content_hash": version.content_hash,
+        "diff_summary": version.diff_summary,
+    }
+    return fields | ({"is_yanked": True, "yank_reason": version.yank_reason or UNSET} if version.is_yanked else {})
+
+
+def _provider_of(provider: ProviderSecurity) -> ProviderBody:
+    return ProviderBody(
+        provider=provider.provider,
+        status=_status_word(provider),
+        verdict=provider.verdict,
+        score=provider.score,
+        critical_count=provider.critical_count,
+    )
+
+
+def _status_word(provider: ProviderSecurity) -> str:
+    """The words that clients know: they stop an installation at FAIL, and take a word they do not know for PENDING."""
+    if provider.status is Status.COMPLETED:
+        return "FAIL" if provider.verdict is Verdict.FAIL else "PASS"
+    if provider.status is Status.FAILED:
+        return "ERROR"
+    return "PENDING" if provider.status is Status.RUNNING else provider.status.value

@@ -1,0 +1,27 @@
+"""The files of what is published: exactly what was scanned, or nothing at all."""
+
+import tarfile
+import zlib
+
+from shared.content import content_hash_of
+from shared.db import get_content
+from shared.errors import NotFound, Unavailable
+
+SKILL_MD = "SKILL.md"
+
+
+async def get_published_files(content_hash: str) -> dict[str, bytes]:
+    """The record says that these files exist, so a bucket without them is a fault of ours, not a wrong question."""
+    try:
+        files = await get_content().get_files(content_hash)
+    except NotFound as error:
+        raise Unavailable("The content of a published skill is lost.") from error
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise Unavailable("The content of a published skill cannot be unpacked.") from error
+    if content_hash_of(files) != content_hash:
+        raise Unavailable("The content of a published skill is not what was scanned.")
+    return files
+
+
+def skill_md_of(files: dict[str, bytes]) -> str:
+    return files.get(SKILL_MD, b"").decode("utf-8", errors="replace")

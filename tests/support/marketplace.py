@@ -1,0 +1,47 @@
+"""A marketplace behind the real handlers: skills published by the pipeline, and skills put there as it leaves them."""
+
+from datetime import timedelta
+from typing import Any
+
+from functions.consumer import handler as consumer
+from functions.skills_api import handler as skills_api
+from functions.submissions_api import handler as submissions_api
+from shared import runtime
+from tests.support.builders import a_bundle, an_sqs_record
+from tests.support.catalogue import put_skills
+from tests.support.http import Context, Response, call
+
+LIST = "GET /api/v1/skills"
+READ = "GET /api/v1/skills/{proxy+}"
+TELL = "POST /api/v1/skills/{proxy+}"
+
+
+def publish(name: str, description: str = "Greets people.", token: str | None = None, **files: str) -> dict[str, Any]:
+    """An upload, scanned and published. What the first answer said; its `uploadToken` publishes a new version."""
+    bundle = a_bundle(name, description, **files)["files"]
+    body = {"bundle": {"name": name, "files": [{"path": path, "content": content} for path, content in bundle]}}
+    created = call(submissions_api, "POST /api/v1/submissions", body=body | ({"uploadToken": token} if token else {}))
+    assert created.status in (200, 201), created
+    assert consumer({"Records": [an_sqs_record(created.body["id"])]}, Context(60)) == {"batchItemFailures": []}
+    return {"uploadToken": token, **created.body, "text": bundle[0][1]}
+
+
+def put(*skills, installs: dict[str, int] | None = None) -> None:
+    run(lambda: put_skills(runtime.request_env().kv, *skills, installs=installs))
+
+
+def run(fn) -> Any:
+    """Store code, in the process of the handlers."""
+    return runtime.run(fn, timedelta(seconds=30))
+
+
+def read(path: str, query: Any = "", **event) -> Response:
+    return call(skills_api, READ, path={"proxy": path}, query=query, **event)
+
+
+def tell(path: str, body: Any = None, **event) -> Response:
+    return call(skills_api, TELL, path={"proxy": path}, body=body, **event)
+
+
+def list_(query: Any = "", **event) -> Response:
+    return call(skills_api, LIST, query=query, **event)
