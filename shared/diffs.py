@@ -41,6 +41,18 @@ def diff_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[
     return diffs
 
 
+def count_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
+    """In a few words and in no time, whatever the files are."""
+    changed = sum(before[path] != after[path] for path in before.keys() & after.keys())
+    counts = {
+        "changed": changed,
+        "added": len(after.keys() - before.keys()),
+        "removed": len(before.keys() - after.keys()),
+    }
+    told = [f"{n} {'file' if n == 1 else 'files'} {what}" for what, n in counts.items() if n]
+    return ", ".join(told) or "no file changed"
+
+
 def summary_of(diffs: list[FileDiff]) -> str:
     if not diffs:
         return "no file changed"

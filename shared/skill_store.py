@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.content import content_hash_of
+from shared.content import Files, content_hash_of
 from shared.db import get_content, get_kv, now
+from shared.diffs import count_files
 from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import configured_scanners, dispatch_external_scans
@@ -60,10 +61,12 @@ async def publish_stored(submission: Submission, receipt: Receipt, current: Skil
         reason = "The stored content is not the content that was scanned."
         return await move_submission(submission, State.RESCAN_REQUIRED, "system", reason, parked_by="rule")
     scanners = await configured_scanners()
-    published = await publish(submission, receipt, current, scanners)
+    is_new = current is None or current.content_hash != submission.content_hash
+    since = await _since(current, files) if is_new else ""
+    published = await publish(submission, receipt, current, scanners, since)
     if published.state not in CATEGORIES["published"]:
         return published
-    if current is None or current.content_hash != published.content_hash:
+    if is_new:
         await make_findable(_skill_of(published, current, receipt.report))
     else:
         await _ask_scanners_elsewhere(published, scanners)
@@ -71,7 +74,11 @@ async def publish_stored(submission: Submission, receipt: Receipt, current: Skil
 
 
 async def publish(
-    submission: Submission, receipt: Receipt, current: Skill | None, scanners: Sequence[str] = ()
+    submission: Submission,
+    receipt: Receipt,
+    current: Skill | None,
+    scanners: Sequence[str] = (),
+    since: str = "first version",
 ) -> Submission:
     """The move, the skill, its version, its short name and the requests to scanners elsewhere in one transaction: all
     of them or none. A worker that dies right after it leaves nothing out."""
@@ -86,7 +93,7 @@ async def publish(
     version = next_version((current.latest_version or current.current_version) if current else None, wanted)
     return await commit(
         lambda at: _published(submission, version, at),
-        lambda change: _publication(change, current, receipt.report, scanners),
+        lambda change: _publication(change, current, receipt.report, scanners, since),
     )
 
 
@@ -175,6 +182,17 @@ def name_is_gone(skill: Skill) -> str:
     )
 
 
+async def _since(current: Skill | None, files: Files) -> str:
+    """What the version before has otherwise; that it cannot be read keeps nothing from being published."""
+    if current is None:
+        return "first version"
+    try:
+        before = await get_content().get_files(current.content_hash)
+    except (NotFound, Unavailable):
+        return f"changed since {current.current_version}"
+    return f"{count_files(before, files)} since {current.current_version}"
+
+
 async def _ask_scanners_elsewhere(published: Submission, scanners: Sequence[str]) -> None:
     """Those who were not asked about this content yet. It is published whatever becomes of this."""
     try:
@@ -191,9 +209,11 @@ def _published(submission: Submission, version: str, at: datetime) -> Change:
     return move(submission, submission.publish_as, "worker", at, reason, published_version=version)
 
 
-def _publication(change: Change, current: Skill | None, report: ScanReport, scanners: Sequence[str]) -> list[Write]:
+def _publication(
+    change: Change, current: Skill | None, report: ScanReport, scanners: Sequence[str], since: str
+) -> list[Write]:
     skill = _skill_of(change.after, current, report)
-    writes = [*skill_writes(current, skill), version_put(_version_of(skill, current)), alias_put(skill.name)]
+    writes = [*skill_writes(current, skill), version_put(_version_of(skill, since)), alias_put(skill.name)]
     if current is None:
         writes.append(counts_put(SkillCounts(name=skill.name, record_version=1), expect=None))
         writes += [] if LOOK_ALIKE in deciding_rules(report) else [alike_put(skill.name)]
@@ -253,7 +273,7 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
     )
 
 
-def _version_of(skill: Skill, current: Skill | None) -> SkillVersion:
+def _version_of(skill: Skill, since: str) -> SkillVersion:
     return SkillVersion(
         name=skill.name,
         version=skill.current_version,
@@ -263,7 +283,7 @@ def _version_of(skill: Skill, current: Skill | None) -> SkillVersion:
         cert_tier=skill.cert_tier,
         score=skill.score,
         commit=skill.commit,
-        diff_summary=f"changed since {current.current_version}" if current else "first version",
+        diff_summary=since,
         told=Told(**told_by(skill)),
     )
 

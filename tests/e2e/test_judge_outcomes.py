@@ -77,7 +77,7 @@ def test_every_answer_of_the_judge_leads_where_the_table_says(platform, bedrock)
         assert (name, done["state"]) == (name, state), done["reason"]
         assert reason in done["reason"]
     judgement = submission(platform, ids["judged-pass"])["scanResult"]["judgement"]
-    assert (judgement["score"], judgement["judged"]) == (95, "PASS")
+    assert (judgement["score"], judgement["verdict"]) == (95, "PASS")
     asked = [question["messages"][0]["content"][0]["text"] for question in bedrock.asked]
     assert not [text for text in asked if "# obeyed-rule\n" in text]  # a block rule is never put to the judge
     _is_deferred_then_judged(platform, bedrock, hanging)

@@ -147,6 +147,25 @@ async def test_the_same_content_again_makes_no_new_version(env):
     check_invariants(env.kv)
 
 
+async def test_a_version_says_what_it_has_otherwise_than_the_one_before(env):
+    first = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, first.submission)
+    await resubmitted(env, first.upload_token, "Other.")
+    bundle = a_bundle(description="Third.", **{"notes.md": "x", "more.md": "y"})
+    await within(env, lambda: intake.submit_bundle("greeter", bundle["files"], first.upload_token, None, None))
+    await processed(env, first.submission)
+    lost = await skill_of(env)
+    del env.content.files[lost.content_hash]
+    await resubmitted(env, first.upload_token, "Fourth.")
+    versions = await within(env, lambda: get_versions(FULL))
+    assert [version.diff_summary for version in versions] == [
+        "changed since 1.0.2",  # whose files are lost
+        "1 file changed, 2 files added since 1.0.1",
+        "1 file changed since 1.0.0",
+        "first version",
+    ]
+
+
 async def test_new_content_bumps_the_patch_unless_the_author_names_a_higher_version(env):
     first = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
     await processed(env, first.submission)
