@@ -1,6 +1,7 @@
 """A marketplace in one line: skills with everything that finds them, as publishing leaves them."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import timedelta
 
 from shared.documents import encode
@@ -8,6 +9,7 @@ from shared.kv import Key, Put
 from shared.skill_index import alike_put, counts_put, index_puts, skill_put
 from shared.skills import Skill, SkillCounts, split_name
 from tests.support.builders import WHEN
+from tests.support.memory import MemoryKV, Stored
 
 
 def a_skill(name: str, number: int = 0, **more) -> Skill:
@@ -29,6 +31,13 @@ def puts_of(skill: Skill, installs: int = 0) -> list[Put]:
     alias = Put(Key(f"skill:alias:{split_name(skill.name).slug.lower()}", skill.name), encode({"name": skill.name}))
     counts = counts_put(SkillCounts(name=skill.name, installs=installs, record_version=1), None)
     return [skill_put(skill, None), alias, counts, alike_put(skill.name), *index_puts(skill)]
+
+
+def fill(kv: MemoryKV, skills: Iterable[Skill], installs: dict[str, int] | None = None) -> None:
+    """All at once, for large markets in memory."""
+    for skill in skills:
+        for put in puts_of(skill, (installs or {}).get(skill.name, 0)):
+            kv.items[put.key] = Stored(put.doc, dict(put.attrs))
 
 
 async def put_skills(kv, *skills: Skill, installs: dict[str, int] | None = None) -> None:

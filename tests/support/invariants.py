@@ -13,9 +13,10 @@ import msgspec
 
 from shared.kv import Key
 from shared.queue import Poison, parse_body
+from shared.skill_index import decode_skill, index_puts
 from shared.skills import Skill, SkillVersion
 from shared.stats import COUNTER_KEYS
-from shared.submission_store import LARGEST_ROW
+from shared.submission_store import LARGEST_ROW, words_of
 from shared.submissions import (
     ACTIVE_STATES,
     CATEGORIES,
@@ -48,6 +49,7 @@ def check_invariants(kv: Any) -> None:
             hashes = {version.content_hash for version in versions[submission.skill_name.lower()]}
             assert submission.content_hash in hashes, "I4: published, so its version exists"
     _check_marketplace(items, versions, histories)
+    _check_words(items, submissions.values())
     _check_counters(items, submissions)
     _check_identities(items, submissions)
 
@@ -106,6 +108,19 @@ def _check_attempts(submission: Submission, history: list[HistoryEntry]) -> None
             attempts = 0
         assert 0 <= attempts <= MAX_ATTEMPTS, "I8: attempts stay within their budget"
     assert submission.attempts == attempts, "I8: attempts are those of the history"
+
+
+def _check_words(items: Items, submissions: Iterable[Submission]) -> None:
+    for submission in submissions:
+        assert items.keys() >= {put.key for put in words_of(submission)}, "I14: a submission is found by its name"
+    for key in [key for key in items if key.pk.startswith("skill:") and not key.pk.startswith("skill:alias:")]:
+        skill = decode_skill(items[key].doc)
+        if skill.is_deleted:
+            assert "listPk" not in items[key].attrs, "I14: a tombstone is in no list"
+        elif skill.unindexed_since:
+            assert "duePk" in items[key].attrs, "I14: what cannot be found yet is due"
+        else:
+            assert items.keys() >= {put.key for put in index_puts(skill)}, "I14: a skill is found by words and facets"
 
 
 def _check_marketplace(
