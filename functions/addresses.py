@@ -3,9 +3,9 @@
 import re
 from functools import cache
 
-from functions import admin_api, admin_pages, pages, skills_api, submissions_api, webhooks
+from functions import admin_pages, openapi
 
-FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_pages)
+FUNCTIONS = (*openapi.FUNCTIONS, admin_pages)
 
 
 def methods_at(path: str) -> list[str]:
