@@ -11,7 +11,12 @@ FUNCTIONS = (*openapi.FUNCTIONS, admin_pages)
 def methods_at(path: str) -> list[str]:
     """Of the address itself where there is one; else of those with parameters that fit."""
     exact = {method for method, address in _routes() if address == path}
-    return sorted(exact or {method for method, address in _routes() if _pattern(address).fullmatch(path)})
+    return sorted(exact or {method for method, address in _routes() if is_at(address, path)})
+
+
+def is_at(address: str, path: str) -> bool:
+    """Whether a path is one of this address, which may have parameters."""
+    return _pattern(address).fullmatch(path) is not None
 
 
 @cache
