@@ -19,7 +19,7 @@ SAM_CONFIG_prod := prod
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
-.PHONY: help setup run admin-token check test soak bench screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run admin-token check test test-deep test-mutants soak bench screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -60,6 +60,12 @@ format: setup ## format the code and fix what can be fixed
 
 test: setup rule-pack ## run all tests
 	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=
+
+test-deep: setup rule-pack ## run the model of the whole platform for minutes instead of seconds, and print its figures
+	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py
+
+test-mutants: setup rule-pack ## switch every guard off, one by one: each must be missed by a test (GUARD="name" for one)
+	@PYTHONPATH=. $(BIN)/python -m tests.faults.mutants $(if $(GUARD),"$(GUARD)")
 
 soak: setup rule-pack ## break the running platform for a while, then check that nothing is lost (MINUTES=10 SEED=1 TIME_SCALE=0.03)
 	@$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)

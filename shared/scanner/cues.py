@@ -50,7 +50,7 @@ DETECTOR_LINE = re.compile(
 DETECTOR_LIST = re.compile(
     r"\b\w*(?:pattern|danger|block|deny|denied|forbid|suspicious|malicious|signature|indicator|unsafe|risky|banned"
     r"|destructive|sensitive|check|detector|rule|sink|ioc)\w*['\"]?"
-    r"\s*(?::\s*[\w\[\], .|]+)?\s*[:=]\s*(?:new\s+\w+\()?[\[{(]",
+    r"\s*(?::[\w\[\],.|\s]+)?[:=]\s*(?:new\s+\w+\()?[\[{(]",
     re.IGNORECASE,
 )
 COMMENT = re.compile(r"^\s*(?:#(?!!)|//|\*|/\*|--\s|;|rem\s|<!--|\"\"\"|''')", re.IGNORECASE)

@@ -364,3 +364,25 @@ def test_r34_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(do
     assert ends_published_once(world).attempts == 1
     assert not world.ask(get_dead_letters).letters
     world.close()
+
+
+def test_i7_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end(world):
+    world.sources.github_is_down = True  # so that a name stays a name until a worker asks
+    world.submit_repo("tools", by_name=True)
+    world.sources.github_is_down = False
+    world.submit_repo("tools")
+    rest(world)
+    ends = {record.state: record for record in world.records().values()}
+    assert set(ends) == {State.PUBLISHED, State.DEQUEUED}
+    assert ends[State.PUBLISHED].id in ends[State.DEQUEUED].reason
+
+
+def test_what_is_published_is_what_was_scanned(world):
+    world.submit("greeter", "good")
+    world.deliver(plan=Plan("pause", 12))
+    assert only(world).state is State.AUTO_APPROVED
+    world.content.files[only(world).content_hash] = CONTENTS["blocked"]
+    for worker in world.held():
+        world.go_on(worker)
+    assert only(world).state is State.RESCAN_REQUIRED
+    rest(world)
