@@ -1,0 +1,55 @@
+"""Attacks on the platform as a whole, where one layer alone could not show that they fail."""
+
+import io
+import logging
+
+import pytest
+
+from shared import intake
+from shared.github import GitHub
+from shared.submissions import CATEGORIES
+from shared.telemetry import logger
+from tests.faults import sources
+from tests.faults.world import World
+from tests.support.builders import processed
+from tests.support.memory import GITHUB_TOKEN, FixedSecrets, memory_env, within
+
+BAD = sorted(path.name for path in sources.SAMPLES.iterdir() if not path.name.endswith("-concerns"))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_s14_a_judge_that_says_safe_to_everything_publishes_nothing_that_is_known_to_be_bad(name, monkeypatch):
+    monkeypatch.setitem(sources.CONTENTS, "bad", sources._sample(name))
+    world = World(judge=True)
+    try:
+        assert world.sources.judge_mode == "pass"
+        world.submit("greeter", "bad")
+        world.come_to_rest()
+        world.check_rest()
+        [record] = world.records().values()
+        assert record.state not in CATEGORIES["published"]
+    finally:
+        world.close()
+
+
+async def test_s20_the_token_for_github_is_in_no_log_line_and_in_no_record(capsys):
+    env = memory_env(github_api_url="http://127.0.0.1:1")  # nobody listens
+    assert isinstance(env.github, GitHub)
+    assert (await FixedSecrets().get()).github_token == GITHUB_TOKEN
+    written = io.StringIO()
+    listener = logging.StreamHandler(written)
+    logger.addHandler(listener)
+    try:
+        accepted = await within(
+            env, lambda: intake.submit_repo("https://github.com/me/tools", None, "skills/a", None, None)
+        )
+        await processed(env, accepted.submission)
+        env.clock.forward(minutes=5)
+        await processed(env, accepted.submission)
+    finally:
+        logger.removeHandler(listener)
+        await env.github.close()
+    shown = capsys.readouterr()
+    everything = written.getvalue() + shown.out + shown.err + str(env.kv.items)
+    assert "submission accepted" in everything  # it was listening
+    assert GITHUB_TOKEN not in everything
