@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.support.platform import Platform, eventually
-from tests.support.stub_github import StubGitHub
+from tests.support.stub_github import Gate, StubGitHub
 
 WORKERS, BATCH = 10, 3
 IN_FLIGHT = WORKERS * BATCH
@@ -33,10 +33,9 @@ def queue_up_behind_busy_workers(
     """Every worker is kept busy by one submission, so that nobody looks at the queue while it fills. The workers are
     warm then, and each takes a whole batch when they are let go, all at one moment."""
     bodies = with_skills(github, full_name)
-    busy = github.hold_until(WORKERS + 1, "codeload")  # the question that workers are most patient with
-    for n, body in enumerate(with_skills(github, f"{full_name}-before", WORKERS)):
-        submit(platform, body)
-        eventually(lambda: busy.arrived > n, 60)  # noqa: B023 - called at once
+    # Twice: a process takes its time to start, and nobody is patient for ever. The second time they are all there.
+    github.release(_keep_all_busy(platform, github, f"{full_name}-first"))
+    busy = _keep_all_busy(platform, github, f"{full_name}-before")
     with ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda body: submit(platform, body), bodies))
     github.asked.clear()
@@ -44,6 +43,14 @@ def queue_up_behind_busy_workers(
     before_release()
     github.release(busy)
     return ids
+
+
+def _keep_all_busy(platform: Platform, github: StubGitHub, full_name: str) -> Gate:
+    busy = github.hold_until(WORKERS + 1, "codeload")  # the question that workers are most patient with
+    for n, body in enumerate(with_skills(github, full_name, WORKERS)):
+        submit(platform, body)
+        eventually(lambda arrived=n: busy.arrived > arrived, 60)
+    return busy
 
 
 def asked_for(github: StubGitHub, full_name: str, kind: str) -> int:
