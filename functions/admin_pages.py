@@ -8,11 +8,12 @@ from functions.admin_door import Told, act, section, section_page, sign_in, sign
 from functions.evidence import get_evidence
 from functions.http import Answer, Request, http_handler
 from functions.page_answers import explain
-from shared import admin
+from shared import admin, admin_upkeep
 from shared.db import now
 from shared.dead_letter_store import get_dead_letters
 from shared.errors import InvalidRequest, NotFound
 from shared.pause import find_pause
+from shared.recount import Recount
 from shared.sessions import Session
 from shared.stats import get_hours
 from shared.submission_list import ListQuery, list_submissions
@@ -67,7 +68,7 @@ async def review(request: Request) -> Answer:
     return await act(request, "/admin", show_review, decide)
 
 
-async def show_queue(request: Request, session: Session, told: Told, recounted: admin.Recount | None = None) -> Answer:
+async def show_queue(request: Request, session: Session, told: Told, recounted: Recount | None = None) -> Answer:
     stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
     return await section_page(
         request, session, told, "/admin/queue", "admin_queue.html", stuck=stuck_, letters=letters, recount=recounted
@@ -113,7 +114,7 @@ async def pause(request: Request) -> Answer:
 
 async def recount(request: Request) -> Answer:
     session = await signed_in(request)
-    return await show_queue(request, session, Told(), await admin.recount(session.token))
+    return await show_queue(request, session, Told(), await admin_upkeep.recount(session.token))
 
 
 async def show_audit(request: Request, session: Session, told: Told) -> Answer:

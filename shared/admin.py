@@ -3,36 +3,50 @@
 The admin pages and the admin API call the same functions, so a rule about roles or reasons holds in both.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from shared.audit import audit_put
+from shared.audit import reason_of as _reason
 from shared.auth import require_role
-from shared.blocklist import find_block
+from shared.blocking import (
+    Named,
+    content_of,
+    entry_puts,
+    find_own_entries,
+    forget_copies,
+    refuse_other_entries,
+    remember_copies,
+)
+from shared.blocklist import block_deletion
 from shared.db import get_kv, get_queue, now
 from shared.dead_letter_store import DeadLetter, deletion_of, find_dead_letter, get_dead_letters
-from shared.errors import Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
+from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
 from shared.kv import Write
 from shared.pause import Pause, pause_queue, resume_queue
 from shared.receipt_store import Clearance, clearance_put, deciding_rules, find_receipt
 from shared.recovery import RecoveryReport, recover_stuck, rescue
 from shared.secret_store import AdminToken
+from shared.skill_admin import block_writes, lift_writes, named, unblock_skill
 from shared.skill_store import find_skill, get_skill, publish_stored
-from shared.stats import get_stats
-from shared.submission_store import commit, get_submission, get_submissions_fresh
-from shared.submissions import Change, Rescue, State, Submission, move, reopen
+from shared.skills import Skill
+from shared.submission_list import find_ids_by_reason
+from shared.submission_store import commit, get_submission
+from shared.submissions import ACTIVE_STATES, Change, Rescue, State, Submission, move, reopen
 from shared.telemetry import logger
 from shared.timing import DEFAULT_PAUSE
 
 if TYPE_CHECKING:
     from shared.rescan import Rescanned, RescanReport
 
-MAX_REASON = 500
 HOUR = timedelta(hours=1)
-RECOUNT_CHUNK = 2000
+RETRY_LIMIT = 100  # at once; the answer tells what is left
 SHORT_RESCAN = timedelta(seconds=3)  # somebody waits: most scans take far less
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 ChangeAt = Callable[[datetime], Change]
 
 
@@ -47,9 +61,8 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
         raise Conflict("This was never scanned to the end, so there is nothing to approve. Requeue it instead.")
     if receipt.report.front_matter.errors:
         raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
-    entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
-    if entry:
-        raise Conflict(f"The blocklist names it: {entry.reason}. Remove that entry first.", code="blocklisted")
+    skill = await _published(submission)
+    await refuse_other_entries(_named(submission, skill))
     fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
     certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
     clearance = clearance_put(
@@ -63,32 +76,87 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
             at=now(),
         )
     )
-    approved = await _decide(
-        submission_id, State.AUTO_APPROVED, "approve", by, why, seen, fresh | certified, [clearance]
-    )
+    # What a rule took out, the publication itself puts back.
+    also = [clearance, *(lift_writes(skill) if skill and not skill.is_blocked_by_rule else [])]
+    approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
     return await publish_stored(approved, receipt, await find_skill(approved.skill_name))
 
 
 async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
-    return await _decide(submission_id, State.REJECTED, "reject", by, why, seen, {})
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    require_role(by, role_for(submission))
+    return await _decide(submission, State.REJECTED, "reject", by, reason, seen)
 
 
 async def block(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
-    return await _decide(submission_id, State.BLOCKED, "block", by, why, seen, {"parked_by": "person"})
+    """Kept out until a person lifts it: what was published of it is gone at once, and copies of it are caught."""
+    require_role(by, "admin")
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    skill = await _published(submission)
+    named_ = _named(submission, skill)
+    also = [*await entry_puts(named_, reason), *(block_writes(skill, reason) if skill else [])]
+    blocked = await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
+    await remember_copies(named_)  # after the block, never before: what is not blocked has no copies to catch
+    return blocked
+
+
+async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+    """What was in the marketplace is back there; what was not is verified again from the start."""
+    require_role(by, "admin")
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    refuse_changed(submission, seen)
+    if submission.state is not State.BLOCKED:
+        raise Conflict("It is not blocked, so there is nothing to lift.", code="not_blocked")
+    skill = await _published(submission)
+    if skill and skill.is_blocked and skill.content_hash == submission.content_hash:
+        await unblock_skill(skill.name, reason, f"admin:{by.name}", [audit_put(by, "unblock", submission.id, reason)])
+        return await get_submission(submission.id)
+    named_ = _named(submission, skill)
+    own = await find_own_entries(named_)
+    await refuse_other_entries(named_, own)
+    await forget_copies(named_)  # first: its worker must not find that it resembles itself
+    also = [*map(block_deletion, own), *(lift_writes(skill) if skill else [])]
+    return await _send(await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also))
 
 
 async def dequeue(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
-    return await _decide(submission_id, State.DEQUEUED, "dequeue", by, why, seen, {})
+    require_role(by, "admin")
+    reason = _reason(why)
+    return await _decide(await get_submission(submission_id), State.DEQUEUED, "dequeue", by, reason, seen)
 
 
 async def requeue(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
     """Back to the start with a full set of attempts."""
-    return await _decide(submission_id, State.RECEIVED, "requeue", by, why, seen, {})
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    require_role(by, role_for(submission))
+    return await _send(await _decide(submission, State.RECEIVED, "requeue", by, reason, seen))
+
+
+class Retried(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    retried: list[str]  # ids of submissions
+    failed: list[str]  # somebody else was faster, or it is not open to them now
+    left: int  # that fit too and still wait: ask again
+    more: bool  # not all that wait were looked at
+
+
+async def requeue_all(state: State, reason_prefix: str, by: AdminToken, why: str, limit: int = RETRY_LIMIT) -> Retried:
+    """Everything in a state whose reason begins so, the oldest first: after an outage, what the outage parked."""
+    require_role(by, "admin")
+    _reason(why)
+    if state in ACTIVE_STATES:
+        raise InvalidRequest("What is active is on its way already. Name another state.", code="invalid_state")
+    ids = await find_ids_by_reason(state, reason_prefix)
+    outcomes = [await _try(requeue, submission_id, by, why) for submission_id in ids[:limit]]
+    return _retried(ids, outcomes, more=False)
 
 
 async def rescue_stuck(submission_id: str, by: AdminToken, why: str) -> Rescue:
     """What the stuck scan would do with it, at once."""
-    require_role(by, "reviewer")
+    require_role(by, "admin")
     reason = _reason(why)
     submission = await get_submission(submission_id)
     await _record(audit_put(by, "requeue stuck", submission_id, reason))
@@ -109,23 +177,19 @@ async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submiss
     if letter.submission_id is None:
         raise Conflict("This message names no submission, so there is nothing to retry. Discard it instead.")
     submission = await get_submission(letter.submission_id)
+    require_role(by, role_for(submission))
     audit = audit_put(by, "retry dead letter", submission.id, reason)
-    reopened = await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit])
-    await _send(reopened)
-    return reopened
+    return await _send(await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit]))
 
 
-async def retry_dead_letters(reason: str, by: AdminToken, why: str) -> tuple[int, list[str]]:
-    """Every dead letter of one reason that names a submission. How many were retried, and those that could not be."""
+async def retry_dead_letters(reason: str, by: AdminToken, why: str, limit: int = RETRY_LIMIT) -> Retried:
+    """Every dead letter of one reason that names a submission, the newest first."""
     require_role(by, "admin")
-    letters = [letter for letter in (await get_dead_letters(500)).letters if letter.reason == reason]
-    failed = []
-    for letter in letters:
-        try:
-            await retry_dead_letter(letter.id, by, why)
-        except (Conflict, NotFound, LostLease):
-            failed.append(letter.id)
-    return len(letters) - len(failed), failed
+    _reason(why)
+    letters = await get_dead_letters(500)
+    ids = [letter.id for letter in letters.letters if letter.reason == reason and letter.submission_id]
+    outcomes = [await _try(retry_dead_letter, letter_id, by, why) for letter_id in ids[:limit]]
+    return _retried(ids, outcomes, more=letters.more)
 
 
 async def discard_dead_letter(letter_id: str, by: AdminToken, why: str) -> None:
@@ -171,34 +235,6 @@ async def resume(by: AdminToken, why: str) -> Pause:
     return await resume_queue(by.name, reason, [audit_put(by, "resume", "the queue", reason)])
 
 
-class Recount(NamedTuple):
-    """What the counters say and what the records say. `unread`: records that could not be read, so no verdict."""
-
-    counted: dict[State, int]
-    found: dict[State, int]
-    unread: int
-
-    @property
-    def drift(self) -> dict[State, int]:
-        return {state: n for state in State if (n := self.counted[state] - self.found[state])}
-
-
-async def recount(by: AdminToken) -> Recount:
-    """Reads every record, a chunk at a time. Moves meanwhile may show as drift; a second recount tells."""
-    require_role(by, "reviewer")
-    ids = await get_kv().ids("sub:")
-    found: Counter[State] = Counter()
-    unread = 0
-    for start in range(0, len(ids), RECOUNT_CHUNK):
-        fresh = await get_submissions_fresh(ids[start : start + RECOUNT_CHUNK])
-        found.update(submission.state for submission in fresh.submissions)
-        unread += len(fresh.failed)
-    stats = await get_stats()
-    if stats.by_state is None:
-        raise Unavailable("The counters cannot be read.")
-    return Recount(stats.by_state, {state: found[state] for state in State}, unread)
-
-
 def role_for(submission: Submission) -> str:
     """A reviewer decides what waits for a decision; overriding one that was made is for an admin."""
     is_undecided = submission.state in (State.ON_HOLD, State.RESCAN_REQUIRED)
@@ -206,28 +242,37 @@ def role_for(submission: Submission) -> str:
     return "reviewer" if is_undecided or is_held_by_rule else "admin"
 
 
+async def _published(submission: Submission) -> Skill | None:
+    skill = await find_skill(submission.skill_name)
+    return skill if skill and skill.submission_id == submission.id and not skill.is_deleted else None
+
+
+def _named(submission: Submission, skill: Skill | None) -> Named:
+    sent = content_of(submission.content_hash, submission.rule_set, submission.unseen)
+    return Named(submission.skill_name, submission.source, {**(named(skill).content if skill else {}), **sent})
+
+
+def refuse_changed(submission: Submission, seen: int | None) -> None:
+    if seen is not None and seen != submission.version:
+        raise Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
+
+
 async def _decide(
-    submission_id: str,
+    submission: Submission,
     to: State,
     action: str,
     by: AdminToken,
-    why: str,
+    reason: str,
     seen: int | None,
-    set_: dict[str, Any],
+    set_: Mapping[str, Any] = NOTHING,
     also: Sequence[Write] = (),
 ) -> Submission:
-    reason = _reason(why)
-    submission = await get_submission(submission_id)
-    require_role(by, "admin" if action in ("block", "dequeue") else role_for(submission))
-    if seen is not None and seen != submission.version:
-        raise Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
+    refuse_changed(submission, seen)
     change_at = _reopened(submission, by, reason)
     if to != State.RECEIVED:
         change_at = _moved(submission, to, by, reason, set_)
-    moved = await _commit(change_at, [audit_put(by, action, submission_id, reason), *also])
-    if to is State.RECEIVED:
-        await _send(moved)
-    logger.info("decided by a person", extra={"submission": submission_id, "action": action, "by": by.name})
+    moved = await _commit(change_at, [audit_put(by, action, submission.id, reason), *also])
+    logger.info("decided by a person", extra={"submission": submission.id, "action": action, "by": by.name})
     return moved
 
 
@@ -235,7 +280,7 @@ def _reopened(submission: Submission, by: AdminToken, reason: str) -> ChangeAt:
     return lambda at: reopen(submission, f"admin:{by.name}", at, reason)
 
 
-def _moved(submission: Submission, to: State, by: AdminToken, reason: str, set_: dict[str, Any]) -> ChangeAt:
+def _moved(submission: Submission, to: State, by: AdminToken, reason: str, set_: Mapping[str, Any]) -> ChangeAt:
     return lambda at: move(submission, to, f"admin:{by.name}", at, reason, **set_)
 
 
@@ -243,15 +288,31 @@ async def _commit(change_at: ChangeAt, also: list[Write]) -> Submission:
     try:
         return await commit(change_at, lambda _: also)
     except IllegalMove as error:
-        raise Conflict(f"{str(error).rstrip('.')}: that is not open to it now.", code="illegal_move") from error
+        message = f"The submission {str(error).rstrip('.')}: that is not open to it now."
+        raise Conflict(message, code="illegal_move") from error
 
 
-async def _send(submission: Submission) -> None:
+async def _send(submission: Submission) -> Submission:
     """The record is its own outbox: what cannot be sent now, the stuck scan sends."""
     try:
         await get_queue().send(submission.id)
     except Unavailable:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
+    return submission
+
+
+async def _try(verb: Callable[..., Awaitable[Submission]], subject: str, by: AdminToken, why: str) -> str | None:
+    """The id of the submission that was retried, or None where it was not open to it."""
+    try:
+        return (await verb(subject, by, why)).id
+    except (Conflict, NotFound, LostLease, ConditionFailed):
+        return None
+
+
+def _retried(wanted: Sequence[str], outcomes: Sequence[str | None], more: bool) -> Retried:
+    failed = [subject for subject, outcome in zip(wanted, outcomes, strict=False) if outcome is None]
+    done = [outcome for outcome in outcomes if outcome is not None]
+    return Retried(retried=done, failed=failed, left=len(wanted) - len(outcomes), more=more)
 
 
 async def _record(*writes: Write) -> None:
@@ -263,12 +324,3 @@ async def _get_letter(letter_id: str) -> DeadLetter:
     if letter is None:
         raise NotFound("This dead letter is not there any more; somebody settled it.")
     return letter
-
-
-def _reason(why: str) -> str:
-    reason = " ".join(why.split())
-    if not reason:
-        raise InvalidRequest("Say why: the author and the audit list need a reason.", code="reason_required")
-    if len(reason) > MAX_REASON:
-        raise InvalidRequest(f"A reason has at most {MAX_REASON} characters.", code="reason_too_long")
-    return reason

@@ -13,11 +13,12 @@ import msgspec
 from shared.db import get_kv, now
 from shared.documents import encode, parse_each, stamp
 from shared.errors import Blocked, ConditionFailed, Conflict, NotFound, Unavailable
-from shared.kv import ABSENT, LISTS, Delete, Expect, Key, Put, ids_of, shard_of
+from shared.kv import ABSENT, LISTS, Delete, Expect, Key, Put, Write, ids_of, shard_of
 from shared.scanner import near_duplicates
 
 SEVERITIES = ("low", "medium", "high", "critical")
 MAX_ALIKE = 50  # content hashes per band
+MAX_EVIDENCE = 20
 
 
 class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -29,6 +30,7 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     reason: str
     evidence_urls: tuple[str, ...] = ()
     discovered_at: datetime
+    updated_at: datetime | None = None  # None: as it was found
     version: int = 1
 
     @property
@@ -63,10 +65,10 @@ def blocked_by(entry: BlockEntry) -> Blocked:
     return Blocked(f"{entry.reason} (blocklist, {entry.severity})", parked_by="blocklist")
 
 
-async def add_block(entry: BlockEntry) -> BlockEntry:
+async def add_block(entry: BlockEntry, also: Sequence[Write] = ()) -> BlockEntry:
     entry, put = await block_put(entry)
     try:
-        await get_kv().put(put)
+        await get_kv().transact(lambda: [put, *also])
     except ConditionFailed as error:
         raise Conflict("Somebody else changed this entry at the same moment.", code="changed_meanwhile") from error
     return entry
@@ -76,8 +78,7 @@ async def block_put(entry: BlockEntry) -> tuple[BlockEntry, Put]:
     """What adds or sharpens an entry, for the transaction of its caller: severity only ever rises."""
     old = await find_entry(entry.id)
     if old:
-        severity = max(old.severity, entry.severity, key=SEVERITIES.index)
-        entry = msgspec.structs.replace(entry, severity=severity, version=old.version + 1)
+        entry = _sharpened(old, entry)
     return entry, _put(entry, {"version": old.version} if old else ABSENT)
 
 
@@ -90,12 +91,11 @@ async def find_entry(entry_id: str) -> BlockEntry | None:
     return None if doc is None else _ENTRY.decode(doc)
 
 
-async def remove_block(entry_id: str) -> BlockEntry:
-    doc = await get_kv().get(_key(entry_id))
-    if doc is None:
-        raise NotFound("There is no such entry in the blocklist.")
-    entry = _ENTRY.decode(doc)
-    await get_kv().transact(lambda: [Delete(_key(entry_id), {"version": entry.version})])
+async def remove_block(entry_id: str, also: Sequence[Write] = ()) -> BlockEntry:
+    entry = await find_entry(entry_id)
+    if entry is None:
+        raise NotFound("There is no such entry in the blocklist.", code="entry_not_found")
+    await get_kv().transact(lambda: [block_deletion(entry), *also])
     return entry
 
 
@@ -149,6 +149,17 @@ def _put(entry: BlockEntry, expect: Expect) -> Put:
         "listSk": f"{stamp(entry.discovered_at)}#{entry.id}",
     }
     return Put(_key(entry.id), encode(entry), attrs, expect)
+
+
+def _sharpened(old: BlockEntry, new: BlockEntry) -> BlockEntry:
+    return msgspec.structs.replace(
+        new,
+        severity=max(old.severity, new.severity, key=SEVERITIES.index),
+        evidence_urls=tuple(dict.fromkeys([*old.evidence_urls, *new.evidence_urls]))[-MAX_EVIDENCE:],
+        discovered_at=old.discovered_at,
+        updated_at=new.discovered_at,
+        version=old.version + 1,
+    )
 
 
 async def _change_band(key: Key, content_hash: str, signature: tuple[int, ...] | None) -> None:

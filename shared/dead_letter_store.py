@@ -28,6 +28,7 @@ class DeadLetters(NamedTuple):
     letters: list[DeadLetter]
     failed: list[str]
     more: bool
+    next_position: str | None = None
 
 
 async def store_dead_letter(message_id: str, body: str, reason: str, submission_id: str | None = None) -> None:
@@ -57,16 +58,22 @@ async def find_dead_letter(message_id: str) -> DeadLetter | None:
     return None if doc is None else msgspec.json.decode(doc, type=DeadLetter)
 
 
-async def get_dead_letters(limit: int = 50) -> DeadLetters:
+async def get_dead_letters(limit: int = 50, before: str | None = None) -> DeadLetters:
     """The newest first, as their records say it: the index only names them."""
     pks = [f"{LISTS['dead-letter:']}#{shard}" for shard in range(SHARDS)]
-    pages = await asyncio.gather(*(get_kv().query(Query(pk, "list", descending=True, limit=limit + 1)) for pk in pks))
+    queries = [Query(pk, "list", before=before, descending=True, limit=limit + 1) for pk in pks]
+    pages = await asyncio.gather(*map(get_kv().query, queries))
     rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
     read = await get_kv().get_many(row.key for row in rows[:limit])
     letters, malformed = parse_each(read.found, _LETTER)
     failed = [key.pk.removeprefix("dead-letter:") for key in [*read.failed, *malformed]]
     newest_first = sorted(letters, key=lambda letter: letter.received_at, reverse=True)
-    return DeadLetters(newest_first, failed, more=len(rows) > limit)
+    more = len(rows) > limit
+    return DeadLetters(newest_first, failed, more, rows[limit - 1].sort if more else None)
+
+
+async def count_dead_letters() -> int:
+    return len(await get_kv().ids("dead-letter:"))
 
 
 def deletion_of(letter: DeadLetter) -> Delete:

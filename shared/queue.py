@@ -25,12 +25,22 @@ class Message(msgspec.Struct, frozen=True):
     schema: int
 
 
+class Depth(msgspec.Struct, frozen=True, rename="camel"):
+    """How many messages there are, as the queue estimates it."""
+
+    waiting: int
+    in_flight: int
+    delayed: int
+
+
 class Queue(Protocol):
     async def send(self, submission_id: str, delay: timedelta = timedelta()) -> None: ...
 
     async def come_back_in(self, receipt: str, delay: timedelta) -> None:
         """A received message reappears after the delay instead of the queue's visibility timeout."""
         ...
+
+    async def depth(self) -> Depth: ...
 
     async def check(self) -> None:
         """Raises Unavailable when the queue does not answer."""
@@ -51,6 +61,13 @@ def parse_body(body: str) -> Message:
     return message
 
 
+_DEPTH = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
 class SqsQueue:
     def __init__(self, wire: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]], url: str) -> None:
         self._wire = wire
@@ -63,6 +80,10 @@ class SqsQueue:
     async def come_back_in(self, receipt: str, delay: timedelta) -> None:
         params = {"ReceiptHandle": receipt, "VisibilityTimeout": whole_seconds(delay)}
         await self._call("ChangeMessageVisibility", params)
+
+    async def depth(self) -> Depth:
+        answer = await self._call("GetQueueAttributes", {"AttributeNames": list(_DEPTH)})
+        return Depth(*(int(answer["Attributes"][name]) for name in _DEPTH))
 
     async def check(self) -> None:
         await self._call("GetQueueAttributes", {"AttributeNames": ["ApproximateNumberOfMessages"]})

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from shared.db import get_kv, now
+from shared.dead_letter_store import count_dead_letters
 from shared.errors import Unavailable
 from shared.kv import SHARDS, Query
 from shared.pause import find_pause
@@ -112,7 +113,7 @@ async def _look() -> _Seen:
         _known(_find_oldest()),
         _known(_count_orphaned(at, paused)),
         _known(get_hours(at, DRAIN_HOURS + 1)),
-        _known(_count_dead_letters()),
+        _known(count_dead_letters()),
     )
     return _Seen(at, stats, oldest, orphaned, hours, paused, dead_letters)
 
@@ -150,10 +151,6 @@ async def _count_orphaned(at: datetime, paused: bool | None) -> int | None:
         return None
     stuck = await get_stuck_submissions(at, paused)
     return None if stuck.failed else len(stuck.submissions)
-
-
-async def _count_dead_letters() -> int:
-    return len(await get_kv().ids("dead-letter:"))
 
 
 def _oldest_of(seen: _Seen) -> OldestActive | None:

@@ -11,28 +11,25 @@ from datetime import datetime
 
 import msgspec
 
-from shared.blocklist import (
-    BlockEntry,
-    block_deletion,
-    block_keys,
-    block_put,
-    entry_for,
-    find_entry,
-    forget_likeness,
-    remember_likeness,
-    worst_entry,
+from shared.blocking import (
+    Named,
+    content_of,
+    entry_puts,
+    find_own_entries,
+    forget_copies,
+    refuse_other_entries,
+    remember_copies,
 )
+from shared.blocklist import block_deletion
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound
 from shared.kv import Put, Write
-from shared.receipt_store import read_receipt, receipt_key
 from shared.skill_index import skill_put, skill_writes
 from shared.skill_source import UPLOADS
 from shared.skill_store import get_skill, get_versions, make_findable, version_put
 from shared.skills import Skill, SkillVersion, told_by
 from shared.submission_store import commit, find_submission
 from shared.submissions import CATEGORIES, Change, State, Submission, move
-from shared.telemetry import logger
 
 
 async def block_skill(
@@ -41,9 +38,14 @@ async def block_skill(
     """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it, and the
     blocklist keeps it out. Copies are made known first: if we fail after that, nothing bad is let in."""
     skill = await get_skill(name)
-    await _tell_copies(skill, is_blocked=True)
-    _, entry = await block_put(entry_for(skill.name, reason, source_of(skill), severity))
-    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [entry, *also])
+    await remember_copies(named(skill))
+    entries = await entry_puts(named(skill), reason, severity)
+    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [*entries, *also])
+
+
+async def block_by_entry(skill: Skill, reason: str, actor: str) -> Submission | None:
+    """For what an entry of the blocklist names: the entry is there already."""
+    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [], parked_by="blocklist")
 
 
 async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Submission | None:
@@ -57,11 +59,10 @@ async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write
     skill = await get_skill(name)
     if not skill.is_blocked:
         raise Conflict(f"The skill {skill.name} is not blocked.", code="not_blocked")
-    entry = await find_entry(entry_for(skill.name, reason, source_of(skill)).id)
-    await _refuse_other_entries(skill, entry)
-    await _tell_copies(skill, is_blocked=False)
-    lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None)
-    writes = [*skill_writes(skill, lifted), *([block_deletion(entry)] if entry else []), *also]
+    own = await find_own_entries(named(skill))
+    await refuse_other_entries(named(skill), own)
+    await forget_copies(named(skill))
+    writes = [*lift_writes(skill), *map(block_deletion, own), *also]
     submission = await find_submission(skill.submission_id)
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
         await _transact(writes)
@@ -87,6 +88,20 @@ async def delete_skill(name: str, reason: str, actor: str, also: Sequence[Write]
 def source_of(skill: Skill) -> str:
     """As submissions and the blocklist name it."""
     return skill.repo_url.lower() if skill.repo_url else UPLOADS
+
+
+def named(skill: Skill) -> Named:
+    return Named(skill.name, source_of(skill), content_of(skill.content_hash, skill.rule_set))
+
+
+def block_writes(skill: Skill, reason: str) -> list[Write]:
+    """For a transaction that blocks it with something else."""
+    return skill_writes(skill, _blocked(skill, reason))
+
+
+def lift_writes(skill: Skill) -> list[Write]:
+    lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None)
+    return skill_writes(skill, lifted) if skill.is_blocked else []
 
 
 def _blocked(skill: Skill, reason: str) -> Skill:
@@ -138,22 +153,6 @@ def _published_again(submission: Submission, skill: Skill, actor: str, at: datet
     again = move(approved.after, submission.publish_as, actor, at, told, parked_by=None)
     after = msgspec.structs.replace(again.after, version=submission.version + 1)
     return Change(submission, after, approved.entries + again.entries)
-
-
-async def _refuse_other_entries(skill: Skill, own: BlockEntry | None) -> None:
-    read = await get_kv().get_many(block_keys(skill.name, source_of(skill), skill.content_hash))
-    entry = worst_entry(doc for key, doc in read.found.items() if own is None or key.pk != f"block:{own.id}")
-    if entry:
-        raise Conflict(f"The blocklist names it: {entry.reason}. Remove that entry first.", code="blocklisted")
-
-
-async def _tell_copies(skill: Skill, is_blocked: bool) -> None:
-    doc = await get_kv().get(receipt_key(skill.content_hash, skill.rule_set or ""))
-    if doc is None:
-        logger.warning("no receipt, so copies are not known", extra={"skill": skill.name})
-        return
-    signature = read_receipt(doc).report.signature
-    await (remember_likeness if is_blocked else forget_likeness)(skill.content_hash, signature)
 
 
 async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, also: Sequence[Write]) -> Skill:

@@ -15,7 +15,7 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.documents import parse_each, stamp
-from shared.kv import LISTS, SHARDS, Page, Query, rows_per_partition, shard_of
+from shared.kv import LISTS, SHARDS, Page, Query, query_all, rows_per_partition, shard_of
 from shared.stats import COUNTER_KEYS, Stats, stats_of
 from shared.submission_store import (
     Fresh,
@@ -30,6 +30,7 @@ from shared.timing import FEED_WINDOW, STORE_BUDGET
 
 MAX_LIMIT = 500
 LONGEST_ACCEPT = 2 * STORE_BUDGET  # from the making of an id to the time its record carries
+SURELY_IN_ROW = 40  # letters of a reason: a row cuts it somewhere behind them
 
 
 class ListQuery(NamedTuple):
@@ -62,7 +63,7 @@ class IndexPage(NamedTuple):
 async def list_submissions(query: ListQuery) -> Listing:
     at = now()
     index, counts, feed = await asyncio.gather(
-        get_submission_index(query), get_kv().get_counts(COUNTER_KEYS), _recent_feed(at)
+        get_submission_index(query), get_kv().get_counts(COUNTER_KEYS), get_recent_feed(at)
     )
     active = {row_id for row_id, (_, row) in index.rows.items() if row.state in ACTIVE_STATES}
     fresh = await get_submissions_fresh(active | feed.keys())
@@ -137,7 +138,19 @@ def _horizon(pages: Iterable[Page], descending: bool) -> str | None:
     return max(ends) if descending else min(ends)
 
 
-async def _recent_feed(at: datetime) -> dict[str, SubmissionRow]:
+async def find_ids_by_reason(state: State, prefix: str) -> list[str]:
+    """Of what is in this state now and whose reason begins so, the oldest first: rows name them, records decide."""
+    pks = [f"{state}#{shard}" for shard in range(SHARDS)]
+    shards = await asyncio.gather(*(query_all(get_kv(), pk, "state") for pk in pks))
+    rows = sorted((row for rows in shards for row in rows), key=lambda row: row.sort)
+    told, _ = parse_each({row.key: row.text for row in rows}, _ROW)
+    alike = [row.id for row in told if (row.reason or "").startswith(prefix[:SURELY_IN_ROW])]
+    fresh = await get_submissions_fresh(alike)
+    fits = {s.id for s in fresh.submissions if s.state == state and (s.reason or "").startswith(prefix)}
+    return [submission_id for submission_id in alike if submission_id in fits]
+
+
+async def get_recent_feed(at: datetime) -> dict[str, SubmissionRow]:
     """What changed in the last two minutes, strongly consistent: an index may not show it yet. The newest first: should
     a minute have more than a page takes, the index has caught up with the rest."""
     since = at - FEED_WINDOW

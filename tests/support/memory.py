@@ -11,6 +11,7 @@ from shared.content import content_hash_of
 from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
 from shared.github import GitHub
 from shared.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
+from shared.queue import Depth
 from shared.secret_store import AdminToken, SecretValues
 from shared.settings import Settings
 from shared.worker_context import Env
@@ -197,6 +198,10 @@ class MemoryQueue:
     async def come_back_in(self, receipt: str, delay: timedelta) -> None:
         await self.check()
         self.came_back.append((receipt, delay))
+
+    async def depth(self) -> Depth:
+        await self.check()
+        return Depth(len(self.sent), 0, 0)
 
     async def check(self) -> None:
         if self.is_down:

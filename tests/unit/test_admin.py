@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared import admin
+from shared import admin, admin_upkeep
 from shared.audit import get_audit
 from shared.blocklist import add_block, entry_for
 from shared.dead_letter_store import find_dead_letter, store_dead_letter
@@ -203,13 +203,14 @@ async def test_a_retry_that_somebody_else_won_changes_nothing(env):
 
 
 async def test_all_dead_letters_of_a_reason_are_retried_and_the_rest_named(env):
-    await a_dead_letter(env, "m-1", "one")
+    first = await a_dead_letter(env, "m-1", "one")
     settled = await a_dead_letter(env, "m-2", "two")
     await within(env, lambda: store_dead_letter("m-3", "junk", "other"))
     await within(env, lambda: admin.requeue(settled.id, ADMIN, WHY))
     with pytest.raises(Forbidden):
         await within(env, lambda: admin.retry_dead_letters("failed 5 deliveries", REVIEWER, WHY))
-    assert await within(env, lambda: admin.retry_dead_letters("failed 5 deliveries", ADMIN, WHY)) == (1, ["m-2"])
+    report = await within(env, lambda: admin.retry_dead_letters("failed 5 deliveries", ADMIN, WHY))
+    assert (report.retried, report.failed, report.left, report.more) == ([first.id], ["m-2"], 0, False)
 
 
 async def test_poison_cannot_be_retried_only_discarded(env):
@@ -236,7 +237,7 @@ async def test_what_is_stuck_is_rescued_by_hand_one_or_all(env):
     one, two = await submitted(env, a_bundle("one")), await submitted(env, a_bundle("two"))
     env.clock.forward(minutes=6)
     env.queue.sent.clear()
-    await within(env, lambda: admin.rescue_stuck(one.id, REVIEWER, WHY))
+    await within(env, lambda: admin.rescue_stuck(one.id, ADMIN, WHY))
     assert [sent for sent, _ in env.queue.sent] == [one.id]
     report = await within(env, lambda: admin.rescue_all_stuck(ADMIN, WHY))
     assert report.sent_again == 1
@@ -247,10 +248,10 @@ async def test_a_recount_of_true_counters_finds_no_drift_and_of_false_ones_names
     env = memory_env()
     for n in range(7):
         await submitted(env, a_bundle(f"r-{n}"))
-    assert (await within(env, lambda: admin.recount(REVIEWER))).drift == {}
+    assert (await within(env, lambda: admin_upkeep.recount(REVIEWER))).drift == {}
     key = next(key for key in env.kv.items if key.pk.startswith("stats:") and ":hour" not in key.pk)
     env.kv.items[key].attrs["RECEIVED"] += 3
-    assert (await within(env, lambda: admin.recount(REVIEWER))).drift == {State.RECEIVED: 3}
+    assert (await within(env, lambda: admin_upkeep.recount(REVIEWER))).drift == {State.RECEIVED: 3}
 
 
 async def test_the_audit_list_goes_back_over_the_turn_of_the_month(env):

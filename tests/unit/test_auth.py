@@ -1,12 +1,14 @@
 """S15: who gets in, and who does not."""
 
+import asyncio
 import dataclasses
 import hashlib
 
 import pytest
 
-from shared.auth import authorize
-from shared.errors import Forbidden, Unauthorized, Unavailable
+from shared.admin_upkeep import revoke_token
+from shared.auth import authorize, find_token, get_tokens, token_id
+from shared.errors import Conflict, Forbidden, Unauthorized, Unavailable
 from shared.kv import Key, Put
 from shared.secret_store import AdminToken, SecretValues
 from tests.support.memory import ADMIN_TOKEN, MemoryKV, memory_env, within
@@ -109,3 +111,40 @@ async def test_when_revocations_cannot_be_read_nobody_gets_in():
 
     with pytest.raises(Unavailable):
         await within(memory_env(DownKV), lambda: authorize(f"Bearer {ADMIN}", "admin", IP))
+
+
+# --- revoking -------------------------------------------------------------------------------------------------------
+
+
+ANNA, BEN, ROB = (
+    AdminToken(name, role, sha256(name)) for name, role in [("anna", "admin"), ("ben", "admin"), ("rob", "reviewer")]
+)
+
+
+async def test_of_two_admins_who_revoke_each_other_at_once_one_stays(env):
+    env = with_tokens(env, ANNA, BEN, ROB)
+    outcomes = await asyncio.gather(
+        within(env, lambda: revoke_token(token_id(BEN), ANNA, "left us")),
+        within(env, lambda: revoke_token(token_id(ANNA), BEN, "left us")),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(outcome, Conflict) for outcome in outcomes) == 1
+    alive = [token for token, revoked in await within(env, get_tokens) if revoked is None and token.role == "admin"]
+    assert len(alive) == 1
+    for token in (ANNA, BEN):
+        found = await within(env, lambda token=token: find_token(token.sha256))
+        assert (found is not None) == (token in alive)
+
+
+async def test_the_last_admin_and_by_mistake_oneself_cannot_be_revoked(env):
+    env = with_tokens(env, ANNA, BEN, ROB)
+    with pytest.raises(Forbidden):
+        await within(env, lambda: revoke_token(token_id(ANNA), ROB, "left us"))
+    with pytest.raises(Conflict) as mine:
+        await within(env, lambda: revoke_token(token_id(ANNA), ANNA, "left us"))
+    assert mine.value.code == "own_token"
+    await within(env, lambda: revoke_token(token_id(ANNA), ANNA, "left us", even_mine=True))
+    with pytest.raises(Conflict) as last:
+        await within(env, lambda: revoke_token(token_id(BEN), BEN, "left us", even_mine=True))
+    assert last.value.code == "last_admin"
+    assert (await within(env, lambda: revoke_token(token_id(ROB), BEN, "left us"))).by == "ben"

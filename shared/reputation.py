@@ -1,0 +1,76 @@
+"""What is known against a skill, for whoever is about to install it: a block, a refusal, a blocked neighbour."""
+
+import asyncio
+import re
+from typing import NamedTuple
+
+from shared.author_store import count_blocked
+from shared.blocklist import BlockEntry, find_block
+from shared.db import get_kv, get_settings
+from shared.errors import Unavailable
+from shared.kv import query_all
+from shared.skill_admin import source_of
+from shared.skill_source import UPLOADS
+from shared.skill_store import find_skill
+from shared.skills import Skill
+from shared.submission_search import find_rejected
+from shared.submissions import Submission
+
+FULL_NAME = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
+
+
+class Reputation(NamedTuple):
+    entry: BlockEntry | None
+    rejection: Submission | None
+    taint: str | None  # another skill of its author is blocked
+
+
+async def get_reputation(name: str, source: str | None, content_hash: str | None) -> Reputation:
+    """A full name says in which repository it is; a short one does when only one published skill has it."""
+    skill = await _find_named(name, source)
+    if skill:
+        name, source = skill.name, source_of(skill)
+    source = source or (source_named(name) if FULL_NAME.fullmatch(name) else None)
+    entry, rejection, taint = await asyncio.gather(
+        find_block(name, source or "", content_hash), find_rejected(name, source), _find_taint(source, skill)
+    )
+    return Reputation(entry or (_entry_of(skill) if skill and skill.is_blocked else None), rejection, taint)
+
+
+def source_named(full_name: str) -> str:
+    owner_and_repo = full_name.rpartition("/")[0].lower()
+    return UPLOADS if owner_and_repo == UPLOADS else f"https://{get_settings().github_host}/{owner_and_repo}"
+
+
+async def _find_named(name: str, source: str | None) -> Skill | None:
+    if FULL_NAME.fullmatch(name):
+        return await find_skill(name)
+    names = [row.sort for row in await query_all(get_kv(), f"skill:alias:{name.lower()}")]
+    skills = [skill for skill in await asyncio.gather(*map(find_skill, names)) if skill]
+    fitting = [skill for skill in skills if source in (None, source_of(skill))]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+async def _find_taint(source: str | None, skill: Skill | None) -> str | None:
+    """As lists of skills tell it: by author, and never for uploads, which have nothing in common but the place."""
+    if source is None or source == UPLOADS:
+        return None
+    owner = source.split("/")[-2]
+    blocked = (await count_blocked([owner])).get(owner)
+    if blocked is None:
+        raise Unavailable("What is known of this author could not be read.")
+    others = blocked - bool(skill and skill.is_blocked)
+    if others <= 0:
+        return None
+    return f"Another skill of {owner} is blocked." if others == 1 else f"{others} other skills of {owner} are blocked."
+
+
+def _entry_of(skill: Skill) -> BlockEntry:
+    """A block that no entry tells of: a scanner elsewhere, or newer rules."""
+    return BlockEntry(
+        skill_name=skill.name,
+        source_url=source_of(skill),
+        content_hash=skill.content_hash,
+        reason=skill.block_reason or "blocked",
+        discovered_at=skill.updated_at,
+    )
