@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from functions.blocklist_api import BLOCKLIST_ROUTES
 from functions.http import Answer, Request, Route, http_handler
 from functions.operations import Operation, operation
 from functions.skill_badge import badge_of
@@ -139,6 +140,7 @@ OPERATIONS: dict[str, Operation] = {
     "POST /api/v1/skills/check-updates": check_updates,
     **_of_a_skill("POST", "installs", count_install),
     **_of_a_skill("POST", "reports", report),
+    **BLOCKLIST_ROUTES,
 }
 
 
@@ -156,6 +158,7 @@ ROUTES: dict[str, Route] = {
     "GET /api/v1/skills": list_,
     "GET /api/v1/skills/{proxy+}": _below("GET"),
     "POST /api/v1/skills/{proxy+}": _below("POST"),
+    **BLOCKLIST_ROUTES,
 }
 handler = http_handler(ROUTES)
 

@@ -47,7 +47,9 @@ ROLES = {
         f"POST {ADMIN}/skills/{{owner}}/{{repo}}/{{skill}}/{verb}": "admin"
         for verb in ("block", "unblock", "yank", "unyank", "rescan", "delete")
     },
+    f"POST {ADMIN}/skills/rescan": "admin",
     f"GET {ADMIN}/reports": "reviewer",
+    f"POST {ADMIN}/reports/{{id}}/settle": "admin",
     f"GET {ADMIN}/audit": "reviewer",
     f"POST {ADMIN}/rebuild-index": "admin",
     f"POST {ADMIN}/recount": "reviewer",  # to look; what was found is put right by an admin only

@@ -50,10 +50,13 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "AdminApi": {
-        "Table": READ | WRITE,
-        "Content/content/*": {"s3:GetObject"},  # what was decided is finished from the stored bytes
+        # dead letters that are settled, entries of the blocklist, skills under a bare slug
+        "Table": READ | QUERY | WRITE | {"dynamodb:DeleteItem"},
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
         "Table/index/due": QUERY,
-        "SubmissionQueue": {"sqs:SendMessage"},
+        "Content/content/*": {"s3:GetObject"},  # what is approved is published from the stored bytes; rescans
+        "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Pages": {

@@ -1,0 +1,96 @@
+"""What operators do to keep the platform in order: audit, counters, indexes, names, tokens."""
+
+import re
+
+from functions.admin_shapes import (
+    AuditList,
+    AuditQuery,
+    Because,
+    Migrated,
+    Rebuild,
+    Rebuilt,
+    RecountAnswer,
+    Repair,
+    RevokeToken,
+    Token,
+    TokenList,
+    recount_of,
+)
+from functions.http import Answer, Request
+from functions.operations import operation
+from shared import admin_upkeep
+from shared.audit import get_audit_of
+from shared.auth import Revocation, get_tokens, token_id
+from shared.cursor import make_cursor, read_cursor
+from shared.db import now
+from shared.errors import InvalidRequest
+from shared.secret_store import AdminToken
+
+
+@operation("Who did what and why, a month, newest first", gives=AuditList, role="reviewer")
+async def list_audit(request: Request, query: AuditQuery) -> Answer:
+    """`month` like 2026-01; without it, the current one."""
+    month = query.month or f"{now():%Y-%m}"
+    if not re.fullmatch(r"[0-9]{4}-(0[1-9]|1[0-2])", month):
+        raise InvalidRequest("`month` must be a month like 2026-01.", code="invalid_month")
+    before = await read_cursor(query.cursor, f"audit {month}")
+    page = await get_audit_of(month, query.limit, before)
+    return Answer(AuditList(month, page.entries, await make_cursor(page.next_position, f"audit {month}")))
+
+
+@operation("Count the records and compare with the counters", gives=RecountAnswer, role="reviewer", refuses=(403, 409))
+async def recount(request: Request, body: Repair, by: AdminToken) -> Answer:
+    """With `repair` (admins, with a reason) the drift it found is taken off the counters, whatever moves meanwhile."""
+    if not body.repair:
+        return Answer(recount_of(await admin_upkeep.recount(by), repaired=False))
+    return Answer(recount_of(await admin_upkeep.repair_counters(by, body.reason or ""), repaired=True))
+
+
+@operation("Write again everything that finds skills and submissions", gives=Rebuilt, role="admin")
+async def rebuild_index(request: Request, body: Rebuild, by: AdminToken) -> Answer:
+    """One page; ask again with `cursor` until it is null. A page twice changes nothing. `missing` is the drift."""
+    after = await read_cursor(body.cursor, "rebuild")
+    page = await admin_upkeep.rebuild(by, body.reason, after)
+    return Answer(Rebuilt(page.checked, page.missing, page.failed, await make_cursor(page.next_position, "rebuild")))
+
+
+@operation("Give skills under a bare slug their full name", gives=Migrated, role="admin")
+async def migrate_skill_slugs(request: Request, body: Because, by: AdminToken) -> Answer:
+    renamed = await admin_upkeep.migrate_slugs(by, body.reason)
+    return Answer(Migrated(renamed, len(renamed)))
+
+
+@operation("Admin tokens, by name and role", gives=TokenList, role="reviewer")
+async def list_tokens(request: Request, by: AdminToken) -> Answer:
+    """`id` is the beginning of the token's hash: it names a token and opens nothing."""
+    tokens = [_token(token, revoked, by) for token, revoked in await get_tokens()]
+    return Answer(TokenList(tokens, len(tokens)))
+
+
+@operation("Revoke a token, at once", gives=Token, role="admin", refuses=(404, 409))
+async def revoke_token(request: Request, body: RevokeToken, by: AdminToken) -> Answer:
+    """Its sessions end too. 409 `last_admin`, and 409 `own_token` for the token you ask with unless `evenMine`."""
+    await admin_upkeep.revoke_token(request.path["id"], by, body.reason, body.even_mine)
+    return Answer(next(_token(t, r, by) for t, r in await get_tokens() if token_id(t) == request.path["id"]))
+
+
+def _token(token: AdminToken, revoked: Revocation | None, by: AdminToken) -> Token:
+    return Token(
+        id=token_id(token),
+        name=token.name,
+        role=token.role,
+        is_yours=token.sha256 == by.sha256,
+        revoked=revoked is not None,
+        revoked_at=revoked.at if revoked else None,
+        revoked_by=revoked.by if revoked else None,
+    )
+
+
+UPKEEP_ROUTES = {
+    "GET /api/v1/admin/audit": list_audit,
+    "POST /api/v1/admin/recount": recount,
+    "POST /api/v1/admin/rebuild-index": rebuild_index,
+    "POST /api/v1/admin/migrate-skill-slugs": migrate_skill_slugs,
+    "GET /api/v1/admin/tokens": list_tokens,
+    "POST /api/v1/admin/tokens/{id}/revoke": revoke_token,
+}

@@ -1,0 +1,113 @@
+"""The blocklist, for everybody: whole, or asked about one skill. Served by the function of the marketplace."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from functions.http import Answer, Request
+from functions.operations import operation
+from shared.blocklist import BlockEntry, list_blocks
+from shared.db import get_settings
+from shared.errors import Unavailable
+from shared.reputation import get_reputation
+from shared.skill_source import UPLOADS, parse_repo_url
+from shared.submissions import State, Submission
+
+KEPT_FOR = "public, max-age=60"
+
+
+class Entry(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    skill_name: str
+    source_url: str | None = None
+    content_hash: str | None = None
+    threat_type: str
+    severity: str
+    reason: str
+    evidence_urls: tuple[str, ...]
+    discovered_at: datetime
+
+
+class Blocklist(msgspec.Struct, rename="camel"):
+    entries: list[Entry]
+    count: int
+    last_updated: datetime | None
+
+
+class Rejection(msgspec.Struct, rename="camel"):
+    skill_name: str
+    state: State
+    reason: str | None
+    score: int | None
+    rejected_at: datetime
+
+
+class Checked(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    blocked: bool
+    entry: Entry | None = None
+    rejected: bool
+    rejection: Rejection | None = None
+    tainted: bool
+    taint_reason: str | None
+
+
+class CheckQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
+    repo_url: Annotated[str, msgspec.Meta(min_length=1, max_length=300)] | None = None
+    hash: Annotated[str, msgspec.Meta(min_length=64, max_length=64)] | None = None
+
+
+@operation("What is known to be bad", gives=Blocklist, cached=True)
+async def get_blocklist(request: Request) -> Answer:
+    """Newest first, with an ETag. An entry without `sourceUrl` and `contentHash` bans its name everywhere."""
+    entries, unread = await list_blocks()
+    if unread:  # a list with gaps would let through what it should stop
+        raise Unavailable("The blocklist could not be read to its end.")
+    changed = [entry.updated_at or entry.discovered_at for entry in entries]
+    answer = Blocklist([entry_of(entry) for entry in entries], len(entries), max(changed, default=None))
+    return Answer(answer, cache=KEPT_FOR if entries else "no-cache")
+
+
+@operation("What is known against one skill", gives=Checked)
+async def check(request: Request, query: CheckQuery) -> Answer:
+    """`tainted`: not blocked itself, but another skill of its author is."""
+    known = await get_reputation(query.name, query.repo_url and _source(query.repo_url), query.hash)
+    return Answer(
+        Checked(
+            blocked=known.entry is not None,
+            entry=entry_of(known.entry) if known.entry else None,
+            rejected=known.rejection is not None,
+            rejection=_rejection(known.rejection) if known.rejection else None,
+            tainted=known.taint is not None,
+            taint_reason=known.taint,
+        )
+    )
+
+
+BLOCKLIST_ROUTES = {
+    "GET /api/v1/blocklist": get_blocklist,
+    "GET /api/v1/blocklist/check": check,
+}
+
+
+def entry_of(entry: BlockEntry) -> Entry:
+    return Entry(
+        skill_name=entry.skill_name,
+        source_url=entry.source_url,
+        content_hash=entry.content_hash,
+        threat_type=entry.threat_type,
+        severity=entry.severity,
+        reason=entry.reason,
+        evidence_urls=entry.evidence_urls,
+        discovered_at=entry.discovered_at,
+    )
+
+
+def _rejection(submission: Submission) -> Rejection:
+    return Rejection(
+        submission.skill_name, submission.state, submission.reason, submission.score, submission.updated_at
+    )
+
+
+def _source(repo_url: str) -> str:
+    return UPLOADS if repo_url == UPLOADS else parse_repo_url(repo_url, get_settings().github_host).source

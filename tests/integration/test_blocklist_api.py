@@ -1,0 +1,158 @@
+"""The public blocklist as the gateway calls it, twice on a warm process: fields, scopes, what may be cached."""
+
+import pytest
+
+from functions import admin_api
+from functions.skills_api import handler
+from shared.blocklist import add_block, entry_for
+from shared.skill_admin import block_by_rule
+from shared.skill_store import find_skill
+from shared.submission_store import move_submission
+from shared.submissions import State
+from tests.support import admin_scenes as scenes
+from tests.support.admin_scenes import on_loop
+from tests.support.catalogue import a_skill
+from tests.support.http import Context, an_http_event, call, error_of
+from tests.support.marketplace import put
+from tests.support.memory import ADMIN_TOKEN
+
+LIST = "GET /api/v1/blocklist"
+CHECK = "GET /api/v1/blocklist/check"
+CLEAN = {"blocked": False, "rejected": False, "tainted": False, "taintReason": None}
+AS_ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}-admin"}
+
+pytestmark = pytest.mark.usefixtures("function_env")
+
+
+def check(**query):
+    answers = [call(handler, CHECK, query=query) for _ in range(2)]
+    assert answers[0].body == answers[1].body
+    return answers[0].body
+
+
+def block(name, source=None, severity="high", content_hash=None):
+    on_loop(lambda: add_block(entry_for(name, "steals keys", source, severity, content_hash)))
+
+
+def test_an_empty_list_is_told_as_such_and_kept_by_nobody():
+    for _ in range(2):
+        answer = call(handler, LIST)
+        assert answer.body == {"entries": [], "count": 0, "lastUpdated": None}
+        assert answer.headers["cache-control"] == "no-cache"
+
+
+def test_entries_have_the_fields_that_clients_know_and_an_etag_that_changes_with_them():
+    block("evil")
+    block("acme/tools/worse", "https://github.com/acme/tools", "critical")
+    answer = call(handler, LIST)
+    newest, oldest = answer.body["entries"]
+    always = {"skillName", "threatType", "severity", "reason", "evidenceUrls", "discoveredAt"}
+    assert set(oldest) == always
+    assert set(newest) == always | {"sourceUrl"}
+    assert (newest["sourceUrl"], newest["severity"]) == ("https://github.com/acme/tools", "critical")
+    assert (answer.body["count"], answer.body["lastUpdated"]) == (2, newest["discoveredAt"])
+    etag = answer.headers["etag"]
+    event = an_http_event(LIST, headers={"if-none-match": etag})
+    assert handler(event, Context())["statusCode"] == 304
+    block("another")
+    assert handler(event, Context())["statusCode"] == 200
+
+
+def test_a_list_with_gaps_is_no_list(function_env, moto_url):
+    from tests.support.resources import client
+
+    block("evil")
+    table = client("dynamodb", moto_url)
+    key = {"pk": {"S": "block:name:evil"}, "sk": {"S": "."}}
+    item = table.get_item(TableName=function_env.table_name, Key=key)["Item"]
+    table.put_item(TableName=function_env.table_name, Item=item | {"doc": {"S": "{broken"}})
+    answer = call(handler, LIST)
+    assert error_of(answer) == (503, "unavailable")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_skill_is_checked_by_its_name_in_its_source_and_by_its_content():
+    block("acme/tools/worse", "https://github.com/acme/tools")
+    block("google")
+    block("whatever", content_hash="a" * 64)
+    for query in (
+        {"name": "acme/tools/worse"},
+        {"name": "ACME/Tools/worse"},
+        {"name": "acme/tools/worse", "repoUrl": "https://github.com/Acme/tools.git"},
+        {"name": "google"},
+        {"name": "anybody/at-all/google"},
+        {"name": "harmless", "hash": "a" * 64},
+    ):
+        answer = check(**query)
+        assert (answer["blocked"], answer["entry"]["reason"]) == (True, "steals keys"), query
+    for query in (
+        {"name": "worse"},
+        {"name": "worse", "repoUrl": "https://github.com/other/tools"},
+        {"name": "other/tools/worse"},
+        {"name": "harmless", "hash": "b" * 64},
+    ):
+        assert check(**query) == CLEAN, query
+    assert check(name="other/x/y", repoUrl="https://github.com/acme/tools")["blocked"] is False
+
+
+def test_a_skill_that_newer_rules_took_out_is_blocked_though_no_entry_names_it():
+    submission = scenes.published()
+    skill = on_loop(lambda: find_skill(submission.skill_name))
+    on_loop(lambda: block_by_rule(skill, "A newer rule set found something."))
+    answer = check(name=submission.skill_name)
+    assert answer["blocked"]
+    assert answer["entry"]["reason"] == "A newer rule set found something."
+    assert answer["entry"]["contentHash"] == submission.content_hash
+
+
+def test_a_refusal_is_told_with_its_reason():
+    submission = scenes.rejected()
+    for name in (submission.skill_name, submission.skill_name.rpartition("/")[2]):
+        answer = check(name=name)
+        assert (answer["blocked"], answer["rejected"]) == (False, True)
+        rejection = answer["rejection"]
+        assert set(rejection) == {"skillName", "state", "reason", "score", "rejectedAt"}
+        assert (rejection["skillName"], rejection["state"]) == (submission.skill_name, "REJECTED")
+        assert rejection["reason"]
+    held = scenes.held()
+    assert check(name=held.skill_name) == CLEAN
+    on_loop(lambda: move_submission(held, State.DEQUEUED, "admin:anna", "not now"))
+    assert check(name=held.skill_name)["rejection"]["state"] == "DEQUEUED"
+
+
+def test_what_its_author_did_elsewhere_taints_a_skill_but_not_what_is_blocked_alone():
+    good = a_skill("acme/tools/good")
+    bad = a_skill("acme/other/bad")
+    put(good, bad)
+    on_loop(lambda: block_by_rule(bad, "A newer rule set found something."))
+    tainted = check(name="acme/tools/good")
+    assert (tainted["blocked"], tainted["tainted"]) == (False, True)
+    assert tainted["taintReason"] == "Another skill of acme is blocked."
+    alone = check(name="acme/other/bad")
+    assert (alone["blocked"], alone["tainted"]) == (True, False)
+    upload = scenes.published()
+    blocked = scenes.published()
+    route = "POST /api/v1/admin/skills/{owner}/{repo}/{skill}/block"
+    path = scenes.path_of(blocked.skill_name)
+    assert call(admin_api.handler, route, path=path, headers=AS_ADMIN, body={"reason": "bad"}).status == 200
+    assert check(name=upload.skill_name)["tainted"] is False
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("", "missing_parameter"),
+        ("name=", "invalid_name"),
+        ("name=x&hash=abc", "invalid_hash"),
+        ("name=x&repoUrl=https://evil.example/a/b", "invalid_repo_url"),
+        ("name=x&y=1", "unknown_parameter"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(query, code):
+    assert error_of(call(handler, CHECK, query=query)) == (400, code)
+
+
+def test_a_token_of_whatever_kind_is_no_error_here():
+    for token in ("Bearer wrong", "Basic x", f"Bearer {ADMIN_TOKEN}-admin"):
+        assert call(handler, LIST, headers={"authorization": token}).status == 200
+        assert call(handler, CHECK, query="name=x", headers={"authorization": token}).status == 200
