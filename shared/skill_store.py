@@ -231,6 +231,7 @@ def _lifted(current: Skill, submission: Submission) -> list[Write]:
         verdict=submission.verdict,
         score=submission.score,
         rule_set=submission.rule_set,
+        unindexed_since=submission.updated_at,  # its tier may be another one: the stuck scan writes the facet
         record_version=current.record_version + 1,
     )
     return skill_writes(current, lifted)
