@@ -230,9 +230,15 @@ def _strict_json(raw: bytes) -> Any:
     """JSON that every parser reads the same way: no NaN, lone surrogates, repeated keys or bottomless nesting."""
     try:
         orjson.loads(raw)
-        return json.loads(raw, object_pairs_hook=_once_each)
+        return json.loads(raw, object_pairs_hook=_once_each, parse_float=_number)
     except (ValueError, RecursionError) as error:
         raise errors.InvalidRequest(f"The body is not usable JSON: {error}.", code="invalid_json") from error
+
+
+def _number(text: str) -> int | float:
+    """5.0 is a whole number to JSON Schema, and so to whoever reads the contract."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

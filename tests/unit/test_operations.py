@@ -172,3 +172,14 @@ def test_neither_errors_nor_degraded_answers_are_ever_kept():
         headers = _response(answer, {"if-none-match": "*"})["headers"]
         assert (headers["cache-control"], "etag" in headers) == ("no-store", False)
     assert _response(Answer(Told(degraded=False), cache="public"), {})["headers"]["cache-control"] == "public"
+
+
+@pytest.mark.parametrize(("text", "read"), [(b"5.0", 5), (b"5e0", 5), (b"-0.0", 0)])
+async def test_a_whole_number_may_be_written_with_a_point(env, text, read):
+    assert (await sent(env, b'{"number": ' + text + b"}")).body == ByNumber(read)
+
+
+@pytest.mark.parametrize("text", [b"5.5", b"1e400", b"1e300", b'"5"', b"true"])
+async def test_what_is_no_whole_number_is_refused(env, text):
+    with pytest.raises(InvalidRequest):
+        await sent(env, b'{"number": ' + text + b"}")
