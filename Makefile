@@ -67,8 +67,8 @@ test-deep: setup rule-pack ## run the model of the whole platform for minutes in
 test-mutants: setup rule-pack ## switch every guard off, one by one: each must be missed by a test (GUARD="name" for one)
 	@PYTHONPATH=. $(BIN)/python -m tests.faults.mutants $(if $(GUARD),"$(GUARD)")
 
-soak: setup rule-pack ## break the running platform for a while, then check that nothing is lost (MINUTES=10 SEED=1 TIME_SCALE=0.03)
-	@$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
+soak: setup rule-pack ## break the running platform for a while, then check that nothing is lost (MINUTES=10 LOAD=2 SEED=1 TIME_SCALE=0.03)
+	@STAGE=local $(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) --load $(or $(LOAD),2)
 
 screenshots: setup ## take pictures of every page into docs/screenshots
 	@PYTHONPATH=. $(BIN)/python -m tests.support.screenshots
