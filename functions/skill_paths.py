@@ -5,14 +5,25 @@ and whatever is left is the name. Pure.
 """
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
 
 from shared.errors import NotFound, WrongMethod
 
 BASE = "/api/v1/skills"
 FULL_NAME = "{owner}/{repo}/{skill}"
 SHORT_NAME = "{name}"
+_PART = "^[A-Za-z0-9._-]+$"
+_SKILL = "^[A-Za-z0-9._-]+(@[A-Za-z0-9._~-]+)?$"
+PARAMETERS: Mapping[str, Any] = {
+    "name": Annotated[str, Meta(pattern=_SKILL, max_length=200, description="The last part of a skill's name.")],
+    "owner": Annotated[str, Meta(pattern=_PART, max_length=39)],
+    "repo": Annotated[str, Meta(pattern=_PART, max_length=100)],
+    "skill": Annotated[str, Meta(pattern=_SKILL, max_length=200, description="Perhaps with `@` and a branch or tag.")],
+    "version": Annotated[str, Meta(pattern="^[0-9]+[.][0-9]+[.][0-9]+$", max_length=20)],
+}
 
 _BY_THEMSELVES = {"search": "GET", "installs": "POST", "check-updates": "POST"}
 _AFTER_A_NAME = {

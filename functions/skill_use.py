@@ -7,6 +7,7 @@ import msgspec
 
 from functions.http import Answer, Request
 from functions.operations import operation
+from functions.skill_paths import PARAMETERS
 from functions.skill_versions import refuse_blocked
 from shared.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs
 from shared.db import get_settings, now
@@ -96,7 +97,7 @@ async def check_updates(request: Request, body: CheckUpdates) -> Answer:
     return Answer(Updates([_update(have, found.skills.get(have.name)) for have in body.skills], bool(found.failed)))
 
 
-@operation("Count an installation", gives=Counted, refuses=(403, 409), limit="installs")
+@operation("Count an installation", gives=Counted, refuses=(403, 409), limit="installs", path=PARAMETERS)
 async def count_install(request: Request, body: Install) -> Answer:
     """A short name that several skills have is told apart by `repoUrl`."""
     name = request.path["name"]
@@ -117,7 +118,9 @@ async def count_several_installs(request: Request, body: Installs) -> Answer:
     return Answer(Counted(True, skipped or msgspec.UNSET))
 
 
-@operation("Tell reviewers what is wrong with a skill", gives={201: Reported}, refuses=(409,), limit="reports")
+@operation(
+    "Tell reviewers what is wrong with a skill", gives={201: Reported}, refuses=(409,), limit="reports", path=PARAMETERS
+)
 async def report(request: Request, body: ReportBody) -> Answer:
     skill = await get_skill(request.path["name"])
     made = await add_report(skill.name, body.type, body.description, now())

@@ -7,6 +7,7 @@ import msgspec
 
 from functions.http import Answer, Request
 from functions.operations import operation
+from functions.skill_paths import PARAMETERS
 from functions.skill_shapes import (
     ContentFile,
     VersionComparison,
@@ -32,14 +33,14 @@ class TwoVersions(msgspec.Struct, forbid_unknown_fields=True):
     to: Version
 
 
-@operation("Its versions, newest first", gives=VersionList, refuses=(409,), cached=True)
+@operation("Its versions, newest first", gives=VersionList, refuses=(409,), cached=True, path=PARAMETERS)
 async def list_versions(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     versions = await get_versions(skill.name)
     return Answer(VersionList([version_of(version) for version in versions]), cache=FRESH)
 
 
-@operation("One version, with its SKILL.md", gives=VersionDetail, refuses=(409,), cached=True)
+@operation("One version, with its SKILL.md", gives=VersionDetail, refuses=(409,), cached=True, path=PARAMETERS)
 async def show_version(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     version = await get_version(skill.name, request.path["version"])
@@ -50,14 +51,26 @@ async def show_version(request: Request) -> Answer:
     return Answer(version_detail_of(version, skill_md_of(files), listed), cache=FRESH)
 
 
-@operation("What changed between two versions, as one unified diff", gives=VersionDiff, refuses=(403, 409), cached=True)
+@operation(
+    "What changed between two versions, as one unified diff",
+    gives=VersionDiff,
+    refuses=(403, 409),
+    cached=True,
+    path=PARAMETERS,
+)
 async def diff_versions(request: Request, query: TwoVersions) -> Answer:
     diffs = await _diffs(request.path["name"], query)
     answer = VersionDiff(from_=query.from_, to=query.to, diff_summary=summary_of(diffs), content_diff=unified_of(diffs))
     return Answer(answer, cache=FRESH)
 
 
-@operation("What changed between two versions, file by file", gives=VersionComparison, refuses=(403, 409), cached=True)
+@operation(
+    "What changed between two versions, file by file",
+    gives=VersionComparison,
+    refuses=(403, 409),
+    cached=True,
+    path=PARAMETERS,
+)
 async def compare_versions(request: Request, query: TwoVersions) -> Answer:
     diffs = await _diffs(request.path["name"], query)
     return Answer(VersionComparison(from_=query.from_, to=query.to, files=diffs), cache=FRESH)

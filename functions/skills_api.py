@@ -9,7 +9,7 @@ from functions.blocklist_api import BLOCKLIST_ROUTES
 from functions.http import Answer, Request, Route, http_handler
 from functions.operations import Operation, operation
 from functions.skill_badge import badge_of
-from functions.skill_paths import FULL_NAME, SHORT_NAME, parse_skill_path, route_of
+from functions.skill_paths import FULL_NAME, PARAMETERS, SHORT_NAME, parse_skill_path, route_of
 from functions.skill_shapes import (
     HealthAnswer,
     More,
@@ -89,7 +89,7 @@ async def search(request: Request, query: SearchQuery) -> Answer:
     return Answer(answer, cache=FRESH if items else "")
 
 
-@operation("One skill, with its SKILL.md", gives=SkillAnswer, refuses=(409,), cached=True)
+@operation("One skill, with its SKILL.md", gives=SkillAnswer, refuses=(409,), cached=True, path=PARAMETERS)
 async def get_one(request: Request) -> Answer:
     """By its full name, or by its last part alone where only one skill has it. The content of a blocked skill is not
     given out."""
@@ -103,18 +103,18 @@ async def get_one(request: Request) -> Answer:
     return Answer(SkillAnswer(detail), cache=FRESH if _is_known(detail) else "")
 
 
-@operation("A picture for a README", gives="image/svg+xml", refuses=(409,), cached=True)
+@operation("A picture for a README", gives="image/svg+xml", refuses=(409,), cached=True, path=PARAMETERS)
 async def badge(request: Request) -> Answer:
     return Answer(badge_of(await get_skill(request.path["name"])), headers=BADGE_HEADERS, cache=FIVE_MINUTES)
 
 
-@operation("What scanners elsewhere say of it", gives=SecurityBody, refuses=(409,), cached=True)
+@operation("What scanners elsewhere say of it", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)
 async def security(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     return Answer(security_of(await get_security(skill.name)), cache=FRESH)
 
 
-@operation("Whether its repository is there and kept up", gives=HealthAnswer, refuses=(409,))
+@operation("Whether its repository is there and kept up", gives=HealthAnswer, refuses=(409,), path=PARAMETERS)
 async def repo_health(request: Request) -> Answer:
     """Asked of GitHub at most once a day. When GitHub does not answer, what was known before."""
     skill = await get_skill(request.path["name"])

@@ -1,5 +1,6 @@
 """A marketplace behind the real handlers: skills published by the pipeline, and skills put there as it leaves them."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from functions.submissions_api import handler as submissions_api
 from shared import runtime
 from tests.support.builders import a_bundle, an_sqs_record
 from tests.support.catalogue import put_skills
-from tests.support.http import Context, Response, call
+from tests.support.http import Context, Response, an_http_event, call
 
 LIST = "GET /api/v1/skills"
 READ = "GET /api/v1/skills/{proxy+}"
@@ -39,9 +40,21 @@ def read(path: str, query: Any = "", **event) -> Response:
     return call(skills_api, READ, path={"proxy": path}, query=query, **event)
 
 
+def raw(path: str, query: Any = "", headers: dict[str, str] | None = None) -> dict[str, Any]:
+    """The answer as the gateway gets it: not every answer is JSON."""
+    return skills_api(an_http_event(READ, path={"proxy": path}, query=query, headers=headers), Context())
+
+
 def tell(path: str, body: Any = None, **event) -> Response:
     return call(skills_api, TELL, path={"proxy": path}, body=body, **event)
 
 
 def list_(query: Any = "", **event) -> Response:
     return call(skills_api, LIST, query=query, **event)
+
+
+def twice(ask: Callable[[], Response]) -> Response:
+    """The second call is the warm one."""
+    first, second = ask(), ask()
+    assert (first.status, first.body) == (second.status, second.body)
+    return second

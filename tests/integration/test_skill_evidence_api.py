@@ -1,0 +1,102 @@
+"""What a skill's answers rest on and how long they may be kept: badge, scanners elsewhere, repository, ETags."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from shared import runtime
+from shared.external_scan_store import a_request, scan_put
+from shared.external_scans import Outcome, claimed, finished
+from shared.skill_admin import block_skill
+from tests.support.builders import WHEN
+from tests.support.catalogue import a_skill
+from tests.support.marketplace import publish, put, raw, read, run, twice
+
+pytestmark = pytest.mark.usefixtures("function_env")
+
+BADGES = [
+    ({}, "scanned 1.0.0"),
+    ({"cert_tier": "CERTIFIED", "current_version": "2.10.3"}, "certified 2.10.3"),
+    ({"is_blocked": True}, "blocked"),
+    ({"is_yanked": True}, "yanked"),
+]
+
+
+def test_a_badge_says_what_a_skill_is_certified_as():
+    for n, (fields, says) in enumerate(BADGES):
+        name = f"acme/tools/pdf-{n}"
+        put(a_skill(name, **fields))
+        for _ in range(2):
+            answer = raw(f"{name}/badge")
+            assert (answer["statusCode"], answer["headers"]["content-type"]) == (200, "image/svg+xml; charset=utf-8")
+        svg = ElementTree.fromstring(answer["body"])
+        assert svg.attrib["role"] == "img"
+        assert svg.attrib["aria-label"] == svg.find("{*}title").text == f"{name}: {says}"
+        assert [text.text for text in svg.findall(".//{*}text")] == ["skill", says]
+        assert answer["headers"]["cache-control"] == "public, max-age=300"
+
+
+def test_S06_a_badge_shows_names_as_text():
+    name = "acme/tools/x@<script>alert(1)<~script>&\"'"
+    put(a_skill(name))
+    body = raw(f"{name}/badge")["body"]
+    assert "<script" not in body
+    assert ElementTree.fromstring(body).find("{*}title").text.startswith(name)
+
+
+def test_security_tells_what_scanners_elsewhere_found_in_words_that_clients_know():
+    put(a_skill("acme/tools/pdf"))
+    assert read("acme/tools/pdf/security").body == {"overallVerdict": None, "reportUrl": None, "providers": []}
+    _scan(
+        "bandit",
+        Outcome(status="COMPLETED", verdict="FAIL", score=10, critical_count=2, report_url="https://r.example/1"),
+    )
+    _scan("lint", Outcome(status="COMPLETED", verdict="CONCERNS", score=60))
+    _scan("odd", Outcome(status="FAILED", summary="It broke."))
+    _scan("slow", None)
+    answer = twice(lambda: read("acme/tools/pdf/security"))
+    assert answer.body == {
+        "overallVerdict": "FAIL",
+        "reportUrl": "https://r.example/1",
+        "providers": [
+            {"provider": "bandit", "status": "FAIL", "verdict": "FAIL", "score": 10, "criticalCount": 2},
+            {"provider": "lint", "status": "PASS", "verdict": "CONCERNS", "score": 60, "criticalCount": 0},
+            {"provider": "odd", "status": "ERROR", "verdict": None, "score": None, "criticalCount": None},
+            {"provider": "slow", "status": "TIMED_OUT", "verdict": None, "score": None, "criticalCount": None},
+        ],
+    }
+    run(lambda: block_skill("acme/tools/pdf", "It phones home.", "admin:anna"))
+    assert read("acme/tools/pdf").body["skill"]["security"] == answer.body
+
+
+def _scan(provider, outcome):
+    scan = claimed(a_request("acme/tools/pdf", provider, "0" * 64, WHEN), "c1", WHEN)
+    done = finished(scan, outcome, WHEN) if outcome else scan
+    run(lambda: runtime.request_env().kv.put(scan_put(done)))
+
+
+def test_the_health_of_a_repository_is_never_an_error_to_its_reader(monkeypatch, closed_port):
+    monkeypatch.setenv("GITHUB_API_URL", closed_port)
+    runtime.close()
+    put(a_skill("acme/tools/pdf"))
+    publish("greeter")
+    unknown = {"status": None, "checkedAt": None, "lastCommitAt": None, "githubStars": None}
+    github = twice(lambda: read("acme/tools/pdf/repo-health"))
+    assert (github.status, github.body) == (200, unknown | {"repoUrl": "https://github.com/acme/tools"})
+    upload = twice(lambda: read("greeter/repo-health"))
+    assert (upload.status, upload.body) == (200, unknown | {"repoUrl": None})
+
+
+# --- conditional requests -------------------------------------------------------------------------------------------
+
+
+def test_whoever_has_an_answer_already_gets_304_until_it_changes():
+    publish("greeter")
+    paths = ["greeter", "greeter/versions", "greeter/versions/1.0.0", "greeter/badge", "greeter/security"]
+    for path in paths:
+        first = raw(path)
+        again = raw(path, headers={"if-none-match": first["headers"]["etag"]})
+        assert (again["statusCode"], again["body"]) == (304, ""), path
+    etag = raw("greeter")["headers"]["etag"]
+    run(lambda: block_skill("uploads/anonymous/greeter", "It phones home.", "admin:anna"))
+    assert raw("greeter", headers={"if-none-match": etag})["statusCode"] == 200
