@@ -60,6 +60,12 @@ def refuse_foreign_form(request: Request) -> None:
         raise Forbidden("This form was sent from another site. Open it here and send it again.", code="foreign_form")
 
 
+def url_with(request: Request, **changed: str | None) -> str:
+    """This page with other parameters; None and blank ones are left out."""
+    query = {name: value for name, value in {**request.query, **changed}.items() if value}
+    return f"{request.url_path}?{urlencode(query)}" if query else request.url_path
+
+
 def see_other(location: str, *cookies: str) -> Answer:
     return Answer(b"", 303, {"location": location, "content-type": "text/plain; charset=utf-8"}, cookies)
 

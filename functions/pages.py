@@ -2,25 +2,19 @@
 
 import asyncio
 from datetime import datetime
-from typing import Any
-from urllib.parse import urlencode
 
-from functions import submit_page
+from functions import skill_pages, submit_page
 from functions.evidence import get_evidence
 from functions.http import Answer, Request, Route, http_handler, wrong_method
 from functions.list_query import filter_of, read_list_query
 from functions.operations import operation
-from functions.page_answers import THEMES, cookie, explain, page, see_other
+from functions.page_answers import THEMES, cookie, explain, page, see_other, url_with
 from shared.cursor import make_cursor, read_cursor
-from shared.db import get_content, now
-from shared.diffs import diff_files, summary_of
+from shared.db import now
 from shared.documents import stamp
-from shared.errors import InvalidRequest, NotFound, Unavailable
-from shared.external_scan_store import get_security
+from shared.errors import InvalidRequest, NotFound
 from shared.pause import find_pause
-from shared.repo_health_store import find_repo_health
 from shared.skill_search import get_published_skills_list
-from shared.skill_store import get_skill, get_versions
 from shared.stats import Hour, get_hours, get_stats
 from shared.submission_list import ListQuery, list_submissions
 from shared.submission_store import get_history, get_submission
@@ -28,10 +22,8 @@ from shared.submissions import State, Submission
 from shared.waiting import Waiting, get_waiting
 from shared.web import charts, views
 from shared.web.assets import find_asset
-from shared.web.skill_text import render_skill_md
 
 ROWS = 50
-SKILLS = 30
 A_YEAR = 365 * 24 * 3600
 
 
@@ -73,11 +65,11 @@ async def queue(request: Request) -> Answer:
         places=views.places(listing.rows, waiting, hours, None if pause is None else pause.until, at),
         by_update=query.by_update,
         newest_first=query.descending,
-        sort_url=_url("/queue", request, sortDir="asc" if query.descending else "desc", cursor=None),
+        sort_url=url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
         age_title="Since its last change" if query.by_update else "Since it was submitted",
         is_later_page=after is not None,
-        first_url=_url("/queue", request, cursor=None),
-        next_url=_url("/queue", request, cursor=cursor) if cursor else None,
+        first_url=url_with(request, cursor=None),
+        next_url=url_with(request, cursor=cursor) if cursor else None,
         limit=ROWS,
     )
 
@@ -93,54 +85,6 @@ async def submission(request: Request) -> Answer:
     places = views.places([record], waiting, hours, None if pause is None else pause.until, at)
     shown = views.submission_view(record, history, at, places.get(record.id), receipt, files)
     return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
-
-
-async def skills(request: Request) -> Answer:
-    request.allow_query("cursor")
-    after = await read_cursor(request.query.get("cursor"), "skills")
-    found = await get_published_skills_list(SKILLS, after)
-    cursor = await make_cursor(found.next_position, "skills")
-    return page(
-        request,
-        "skills.html",
-        now(),
-        skills=[views.skill_view(skill, now()) for skill in found.skills],
-        degraded=bool(found.failed),
-        searchable=False,
-        q=None,
-        summary=views.skills_summary(len(found.skills), has_more=cursor is not None, is_later_page=after is not None),
-        is_later_page=after is not None,
-        next_url=_url("/skills", request, cursor=cursor) if cursor else None,
-        limit=SKILLS,
-    )
-
-
-async def skill(request: Request) -> Answer:
-    request.allow_query("from", "to")
-    name = request.path["proxy"]
-    found = await get_skill(name)
-    if name != found.name:
-        return see_other(f"/skills/{found.name}")  # a short name leads to the full one
-    versions, security, health, document, diff = await asyncio.gather(
-        get_versions(found.name),
-        get_security(found.name),
-        find_repo_health((found.repo_url or "").lower()),
-        _document(found.content_hash),
-        _diff(found.name, request.query.get("from"), request.query.get("to")),
-    )
-    return page(
-        request,
-        "skill.html",
-        now(),
-        skill=views.skill_view(found, now()),
-        versions=views.version_views(versions, found.current_version),
-        security=security,
-        health=health,
-        document=document,
-        diff=diff,
-        has_badge=False,
-        badge="",
-    )
 
 
 async def set_theme(request: Request) -> Answer:
@@ -190,8 +134,8 @@ ROUTES: dict[str, Route] = {
     "GET /submit": submit_page.show,
     "POST /submit": submit_page.submit,
     "GET /submissions/{id}": submission,
-    "GET /skills": skills,
-    "GET /skills/{proxy+}": skill,
+    "GET /skills": skill_pages.search,
+    "GET /skills/{proxy+}": skill_pages.show,
     "POST /theme": set_theme,
     "GET /assets/{name}": asset,
     "GET /docs": docs,
@@ -213,33 +157,6 @@ async def _waiting(query: ListQuery) -> Waiting | None:
     if query.states and State.RECEIVED not in query.states:
         return None
     return await get_waiting()
-
-
-async def _document(content_hash: str) -> Any:
-    """Without the bucket there is still a page that says so."""
-    try:
-        files = await get_content().get_files(content_hash)
-    except Unavailable:
-        return None
-    return render_skill_md(files.get("SKILL.md", b""))
-
-
-async def _diff(name: str, from_version: str | None, to_version: str | None) -> Any:
-    if from_version is None or to_version is None:
-        return None
-    hashes = {version.version: version.content_hash for version in await get_versions(name)}
-    if from_version not in hashes or to_version not in hashes:
-        raise NotFound("One of these versions does not exist.")
-    before, after = await asyncio.gather(
-        get_content().get_files(hashes[from_version]), get_content().get_files(hashes[to_version])
-    )
-    files = diff_files(before, after)
-    return views.diff_view(from_version, to_version, summary_of(files), files)
-
-
-def _url(path: str, request: Request, **changed: str | None) -> str:
-    query = {name: value for name, value in {**request.query, **changed}.items() if value is not None}
-    return f"{path}?{urlencode(query)}" if query else path
 
 
 def _local_path(back: str) -> str:

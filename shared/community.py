@@ -147,15 +147,20 @@ async def list_reports(limit: int = 50, after: str | None = None, only_open: boo
 
 
 def trust_of(skill: Skill, counts: SkillCounts | None, at: datetime) -> Trust:
-    """What a skill has earned by now. Counts that could not be read earn nothing and cost nothing."""
-    community = Community(
+    """What a skill has earned by now."""
+    community = community_of(skill, counts, at)
+    is_certified = skill.cert_tier == "CERTIFIED"
+    return trust(skill.verdict, skill.judge_score, skill.has_provenance, community, is_certified, skill.is_blocked)
+
+
+def community_of(skill: Skill, counts: SkillCounts | None, at: datetime) -> Community:
+    """Counts that could not be read earn nothing and cost nothing."""
+    return Community(
         age=at - skill.published_at,
         installs=counts.installs if counts else 0,
         has_open_report=bool(counts and counts.open_reports),
         was_ever_blocked=skill.was_blocked,
     )
-    is_certified = skill.cert_tier == "CERTIFIED"
-    return trust(skill.verdict, skill.judge_score, skill.has_provenance, community, is_certified, skill.is_blocked)
 
 
 _REPORT = msgspec.json.Decoder(Report)

@@ -54,6 +54,15 @@ class Community(NamedTuple):
     was_ever_blocked: bool = False
 
 
+class Points(NamedTuple):
+    """What a trust score is the sum of."""
+
+    scan: int
+    judge: float
+    provenance: int
+    community: int
+
+
 class Trust(NamedTuple):
     score: int
     tier: TrustTier
@@ -116,9 +125,7 @@ def trust(
     is_blocked: bool = False,
 ) -> Trust:
     """`has_provenance`: public default branch, commit pinned, repository id unchanged. None: never scanned."""
-    scanned = {"PASS": 30, "CONCERNS": 15}.get(tier1_verdict or "", 0)
-    judged = (judge_score or 0) * 0.3
-    score = round(scanned + judged + 20 * has_provenance + _community_points(community))
+    score = round(sum(points_of(tier1_verdict, judge_score, has_provenance, community)))
     if is_blocked:
         return Trust(score, TrustTier.T0)
     if tier1_verdict is None or score < 30:
@@ -127,6 +134,15 @@ def trust(
     if score >= 80 and passes and has_provenance and is_approved_by_person:
         return Trust(score, TrustTier.T4)
     return Trust(score, TrustTier.T3 if score >= 60 and passes else TrustTier.T2)
+
+
+def points_of(tier1_verdict: str | None, judge_score: int | None, has_provenance: bool, community: Community) -> Points:
+    return Points(
+        scan={"PASS": 30, "CONCERNS": 15}.get(tier1_verdict or "", 0),
+        judge=(judge_score or 0) * 0.3,
+        provenance=20 * has_provenance,
+        community=_community_points(community),
+    )
 
 
 def _approved(tier1_verdict: str, judged: Judged | None, is_cleared: bool = False, is_vendor: bool = False) -> Outcome:

@@ -1,14 +1,11 @@
-"""What the templates show, made from records: words and shapes, no HTML."""
+"""What the templates show of submissions, made from records: words and shapes, no HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from shared.community import trust_of
-from shared.diffs import FileDiff
 from shared.receipt_store import Receipt
-from shared.skills import Skill, SkillCounts, SkillVersion, split_name
 from shared.stats import Hour, Stats
 from shared.submission_list import Listing
 from shared.submission_store import SubmissionRow
@@ -16,12 +13,6 @@ from shared.submissions import CATEGORY_OF, HistoryEntry, State, Submission, sta
 from shared.waiting import RANKED, Waiting, expected_wait, settled_per_hour
 from shared.web import words
 from shared.web.findings import by_file
-
-TIERS = {
-    "CERTIFIED": words.Look("Certified", "published", "check"),
-    "VERIFIED": words.Look("Verified", "published", "check"),
-    "SCANNED": words.Look("Scanned", "active", "scan"),
-}
 
 
 class Place(NamedTuple):
@@ -35,61 +26,6 @@ class Stage(NamedTuple):
     actor: str
     reason: str | None
     took: timedelta | None
-
-
-class Tick(NamedTuple):
-    icon: str
-    text: str
-
-
-class SkillView(NamedTuple):
-    name: str
-    owner: str
-    repo: str
-    slug: str
-    description: str
-    repo_url: str | None
-    version: str
-    tier: words.Look | None
-    trust: list[Tick]
-    capabilities: list[Tick]
-    category: str
-    tags: Sequence[str]
-    published_at: datetime
-    updated_at: datetime
-    content_hash: str
-    submission_id: str
-    is_blocked: bool
-    is_tainted: bool
-    block_reason: str | None
-
-
-class VersionView(NamedTuple):
-    version: str
-    created_at: datetime
-    is_current: bool
-    before: str | None
-
-
-class DiffLine(NamedTuple):
-    kind: str
-    mark: str
-    text: str
-
-
-class DiffFile(NamedTuple):
-    filename: str
-    status: str
-    additions: int
-    deletions: int
-    lines: list[DiffLine] | None
-
-
-class DiffView(NamedTuple):
-    from_version: str
-    to_version: str
-    summary: str
-    files: list[DiffFile]
 
 
 def figures(stats: Stats) -> dict[str, int | None]:
@@ -113,12 +49,6 @@ def summary(listing: Listing, selected: str, *, is_later_page: bool) -> str:
     if len(listing.rows) < listing.total:
         return f"The first {len(listing.rows)} of {words.number(listing.total)} {of_them}".removesuffix(" of them")
     return words.counted(listing.total, "submission") if selected == "total" else f"{listing.total} {of_them}"
-
-
-def skills_summary(shown: int, *, has_more: bool, is_later_page: bool) -> str:
-    if has_more or is_later_page:
-        return f"{shown} shown, newest first"
-    return words.counted(shown, "skill") + (", newest first" if shown > 1 else "")
 
 
 def places(
@@ -189,55 +119,6 @@ def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
     ]
 
 
-def skill_view(skill: Skill, at: datetime, counts: SkillCounts | None = None) -> SkillView:
-    name = split_name(skill.name)
-    return SkillView(
-        name=skill.name,
-        owner=name.owner,
-        repo=name.repo,
-        slug=name.slug,
-        description=skill.description,
-        repo_url=skill.repo_url,
-        version=skill.current_version,
-        tier=TIERS.get(skill.cert_tier),
-        trust=_trust(skill, at, counts),
-        capabilities=_capabilities(skill.capabilities),
-        category=skill.category,
-        tags=skill.tags,
-        published_at=skill.published_at,
-        updated_at=skill.updated_at,
-        content_hash=skill.content_hash,
-        submission_id=skill.submission_id,
-        is_blocked=skill.is_blocked,
-        is_tainted=False,
-        block_reason=skill.block_reason,
-    )
-
-
-def version_views(versions: Sequence[SkillVersion], current: str) -> list[VersionView]:
-    """Newest first, each with the one before it."""
-    earlier = [version.version for version in versions[1:]]
-    return [
-        VersionView(version.version, version.created_at, version.version == current, before)
-        for version, before in zip(versions, [*earlier, None], strict=False)
-    ]
-
-
-def diff_view(from_version: str, to_version: str, summary_: str, files: Iterable[FileDiff]) -> DiffView:
-    return DiffView(from_version, to_version, summary_, [_diff_file(file) for file in files])
-
-
-def _diff_file(file: FileDiff) -> DiffFile:
-    lines = None if file.patch is None else [_diff_line(line) for line in file.patch.split("\n")]
-    return DiffFile(file.filename, file.status, file.additions, file.deletions, lines)
-
-
-def _diff_line(line: str) -> DiffLine:
-    kinds = {"+": "added", "-": "removed", "@": "hunk"}
-    kind = kinds.get(line[:1], "same")
-    return DiffLine(kind, line[:1] if kind in ("added", "removed") else "", line if kind == "hunk" else line[1:])
-
-
 def _place_sentence(place: Place) -> str:
     if place.position is None:
         return f"More than {RANKED} are before it."
@@ -266,40 +147,3 @@ def _facts(submission: Submission, receipt: Receipt | None) -> list[tuple[str, s
         ("Scanned", f"{words.exact(receipt.started_at)}, {words.duration(receipt.ended_at - receipt.started_at)}"),
         *([("Commit", submission.commit[:12])] if submission.commit else []),
     ]
-
-
-def _trust(skill: Skill, at: datetime, counts: SkillCounts | None) -> list[Tick]:
-    """What the tier and the score rest on, one line each."""
-    is_certified = skill.cert_tier == "CERTIFIED"
-    earned = trust_of(skill, counts, at)
-    judged = f"Judged {skill.judge_score} of 100" if skill.judge_score is not None else "No judge has read it"
-    return [
-        Tick("check" if earned.score >= 60 else "alert", f"Trust {earned.tier}, {earned.score} of 100"),
-        Tick("check" if skill.verdict == "PASS" else "alert", f"Static scan: {_verdict_word(skill)}"),
-        Tick("check" if skill.judge_score is not None else "clock", judged),
-        *([Tick("check", "Approved by a person or from a trusted owner")] if is_certified else []),
-        _origin(skill),
-    ]
-
-
-def _verdict_word(skill: Skill) -> str:
-    verdicts = {
-        "PASS": "nothing to report",
-        "CONCERNS": "concerns, see the evidence",
-        "FAIL": "failed, see the evidence",
-    }
-    score = "" if skill.score is None else f" ({skill.score} of 100)"
-    return f"{verdicts.get(skill.verdict or '', 'not recorded')}{score}"
-
-
-def _origin(skill: Skill) -> Tick:
-    if skill.repo_url is None:
-        return Tick("alert", "Uploaded: nobody vouches for its origin")
-    if skill.has_provenance:
-        return Tick("check", f"Public repository, commit {(skill.commit or '')[:12]}")
-    return Tick("alert", "From a branch or tag, not the default branch" if skill.ref else "Origin not verified")
-
-
-def _capabilities(found: Iterable[str]) -> list[Tick]:
-    icons = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
-    return [Tick(icons.get(name, "file"), words.CAPABILITIES.get(name, name)) for name in dict.fromkeys(found)]

@@ -1,30 +1,39 @@
 // Search as you type: the server's own page, asked a moment after the last key.
 const form = find("[data-search-form]");
-const input = form && find("[data-search]", form);
 
-if (input) {
+if (form) {
   let timer = 0;
   let asked = 0;
+  const address = () => {
+    const fields = [...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value);
+    const query = new URLSearchParams(fields).toString();
+    return form.action + (query && `?${query}`);
+  };
   const search = async () => {
+    clearTimeout(timer);
     const number = ++asked;
-    const url = new URL(location.pathname, location.href);
-    if (input.value.trim()) url.searchParams.set("q", input.value.trim());
-    const response = await fetch(url);
-    if (!response.ok || number !== asked) return;
+    const url = address();
+    const response = await fetch(url).catch(() => null);
+    if (number !== asked) return; // a newer question is on its way
+    if (!response?.ok) return location.assign(url); // the page itself says what is wrong
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (number !== asked) return;
     history.replaceState(null, "", url);
     for (const part of ["list", "summary"]) {
       find(`[data-part="${part}"]`).replaceChildren(...find(`[data-part="${part}"]`, page).childNodes);
     }
-    say(find('[data-part="summary"]').textContent);
+    const order = find("#sort");
+    if (document.activeElement !== order) order.replaceChildren(...find("#sort", page).childNodes);
+    say(find('[data-part="summary"]').textContent.trim());
   };
-  input.addEventListener("input", () => {
+  find("[data-search-button]").hidden = true; // every change searches
+  form.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(search, 200);
   });
+  form.addEventListener("change", (event) => event.target.matches("select") && search());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    clearTimeout(timer);
     search();
   });
 }

@@ -1,0 +1,121 @@
+"""The marketplace for people: search and filters in the address, and a skill with all that speaks for or against it."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from functions.http import Answer, Request
+from functions.page_answers import page, see_other, url_with
+from shared.cursor import make_cursor, read_cursor
+from shared.db import get_content, now
+from shared.diffs import diff_files, summary_of
+from shared.errors import InvalidRequest, NotFound, Unavailable
+from shared.external_scan_store import get_security
+from shared.repo_health_store import RepoHealth, get_repo_health
+from shared.skill_search import SkillQuery, list_skills
+from shared.skill_store import get_skill_with_counts, get_versions
+from shared.web import skill_views as views
+from shared.web.skill_text import render_skill_md
+
+SHOWN = 30
+HEALTH_TIME = timedelta(seconds=2)
+LONGEST_FILTER = 200
+FILTERS = ("q", "category", "tier", "author", "sort")
+TIERS = ("", *views.TIERS)
+SORTS = ("", "newest", "installs")
+
+
+async def search(request: Request) -> Answer:
+    query = _read_query(request)
+    bound_to = f"skills {query}"
+    after = await read_cursor(request.query.get("cursor"), bound_to)
+    found = await list_skills(query._replace(after=after))
+    cursor = await make_cursor(found.next_position, bound_to)
+    at = now()
+    return page(
+        request,
+        "skills.html",
+        at,
+        skills=[views.skill_view(skill, found.counts_of(skill), at) for skill in found.skills],
+        degraded=bool(found.failed),
+        query=query,
+        tiers=views.TIERS,
+        categories=sorted({skill.category for skill in found.skills} | ({query.category} if query.category else set())),
+        summary=views.skills_summary(query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None),
+        is_filtered=any(query[:5]),
+        is_later_page=after is not None,
+        first_url=url_with(request, cursor=None),
+        next_url=url_with(request, cursor=cursor) if cursor else None,
+        limit=SHOWN,
+    )
+
+
+async def show(request: Request) -> Answer:
+    request.allow_query("from", "to")
+    name = request.path["proxy"]
+    found, counts = await get_skill_with_counts(name)
+    if name != found.name:
+        return see_other(f"/skills/{found.name}")  # a short name leads to the full one
+    versions, security, health, document, diff = await asyncio.gather(
+        get_versions(found.name),
+        get_security(found.name),
+        _health((found.repo_url or "").lower()),
+        _document(found.content_hash),
+        _diff(found.name, request.query.get("from"), request.query.get("to")),
+    )
+    return page(
+        request,
+        "skill.html",
+        now(),
+        skill=views.skill_view(found, counts, now()),
+        versions=views.version_views(versions, found.current_version),
+        security=security,
+        health=health,
+        document=document,
+        diff=diff,
+        has_badge=False,
+        badge="",
+    )
+
+
+def _read_query(request: Request) -> SkillQuery:
+    """A form without JavaScript sends every field, so a blank one is none."""
+    request.allow_query(*FILTERS, "cursor")
+    given = {name: request.query.get(name, "").strip() or None for name in FILTERS}
+    too_long = [name for name, value in given.items() if value and len(value) > LONGEST_FILTER]
+    if too_long:
+        raise InvalidRequest(f"`{too_long[0]}` has at most {LONGEST_FILTER} characters.", code=f"invalid_{too_long[0]}")
+    request.one_of("tier", TIERS, "")
+    request.one_of("sort", SORTS, "")
+    return SkillQuery(**given, limit=SHOWN)
+
+
+async def _health(source: str) -> RepoHealth:
+    """Asked again now and then; GitHub may take its time, the page does not."""
+    try:
+        async with asyncio.timeout(HEALTH_TIME.total_seconds()):
+            return await get_repo_health(source)
+    except TimeoutError:
+        return RepoHealth(source=source)
+
+
+async def _document(content_hash: str) -> Any:
+    """Without the bucket there is still a page that says so."""
+    try:
+        files = await get_content().get_files(content_hash)
+    except Unavailable:
+        return None
+    return render_skill_md(files.get("SKILL.md", b""))
+
+
+async def _diff(name: str, from_version: str | None, to_version: str | None) -> Any:
+    if from_version is None or to_version is None:
+        return None
+    hashes = {version.version: version.content_hash for version in await get_versions(name)}
+    if from_version not in hashes or to_version not in hashes:
+        raise NotFound("One of these versions does not exist.")
+    before, after = await asyncio.gather(
+        get_content().get_files(hashes[from_version]), get_content().get_files(hashes[to_version])
+    )
+    files = diff_files(before, after)
+    return views.diff_view(from_version, to_version, summary_of(files), files)

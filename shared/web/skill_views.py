@@ -1,0 +1,213 @@
+"""What the templates show of skills, made from records: words and shapes, no HTML."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from shared.community import community_of, trust_of
+from shared.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
+from shared.diffs import FileDiff
+from shared.skill_search import SkillQuery
+from shared.skills import Skill, SkillCounts, SkillVersion, split_name
+from shared.web import words
+
+TIERS = {
+    "CERTIFIED": words.Look("Certified", "published", "check"),
+    "VERIFIED": words.Look("Verified", "published", "check"),
+    "SCANNED": words.Look("Scanned", "active", "scan"),
+}
+
+
+TRUST = {
+    TrustTier.T0: "Blocked",
+    TrustTier.T1: "Little speaks for it",
+    TrustTier.T2: "Scanned",
+    TrustTier.T3: "Scanned and judged",
+    TrustTier.T4: "Approved by a person",
+}
+ORDERS = {None: "newest first", "newest": "newest first", "installs": "most installed first"}
+
+
+class Tick(NamedTuple):
+    icon: str
+    text: str
+    points: str | None = None  # what it adds to the trust score
+
+
+class SkillView(NamedTuple):
+    name: str
+    owner: str
+    repo: str
+    slug: str
+    description: str
+    repo_url: str | None
+    version: str
+    tier: words.Look | None
+    trust: Trust
+    trust_words: str
+    rests_on: list[Tick]
+    installs: int | None  # None: not known just now
+    capabilities: list[Tick]
+    category: str
+    tags: Sequence[str]
+    published_at: datetime
+    updated_at: datetime
+    content_hash: str
+    submission_id: str
+    is_blocked: bool
+    is_tainted: bool
+    is_yanked: bool
+    block_reason: str | None
+
+
+class VersionView(NamedTuple):
+    version: str
+    created_at: datetime
+    is_current: bool
+    is_yanked: bool
+    yank_reason: str | None
+    before: str | None
+
+
+class DiffLine(NamedTuple):
+    kind: str
+    mark: str
+    text: str
+
+
+class DiffFile(NamedTuple):
+    filename: str
+    status: str
+    additions: int
+    deletions: int
+    lines: list[DiffLine] | None
+
+
+class DiffView(NamedTuple):
+    from_version: str
+    to_version: str
+    summary: str
+    files: list[DiffFile]
+
+
+def skills_summary(query: SkillQuery, shown: int, *, has_more: bool, is_later_page: bool) -> str:
+    order = "best match first" if query.q and query.sort is None else ORDERS[query.sort]
+    if has_more or is_later_page:
+        return f"{shown} shown, {order}"
+    one, many = ("skill fits", "skills fit") if query.facets or query.q else ("skill", "skills")
+    return words.counted(shown, one, many) + (f", {order}" if shown > 1 else "")
+
+
+def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainted: bool = False) -> SkillView:
+    name = split_name(skill.name)
+    earned = trust_of(skill, counts, at)
+    return SkillView(
+        name=skill.name,
+        owner=name.owner,
+        repo=name.repo,
+        slug=name.slug,
+        description=skill.description,
+        repo_url=skill.repo_url,
+        version=skill.current_version,
+        tier=TIERS.get(skill.cert_tier),
+        trust=earned,
+        trust_words=TRUST[earned.tier],
+        rests_on=_rests_on(skill, counts, at),
+        installs=counts.installs if counts else None,
+        capabilities=_capabilities(skill.capabilities),
+        category=skill.category,
+        tags=skill.tags,
+        published_at=skill.published_at,
+        updated_at=skill.updated_at,
+        content_hash=skill.content_hash,
+        submission_id=skill.submission_id,
+        is_blocked=skill.is_blocked,
+        is_tainted=is_tainted,
+        is_yanked=skill.is_yanked,
+        block_reason=skill.block_reason,
+    )
+
+
+def version_views(versions: Sequence[SkillVersion], current: str) -> list[VersionView]:
+    """Newest first, each with the one before it."""
+    earlier = [version.version for version in versions[1:]]
+    return [
+        VersionView(
+            version.version,
+            version.created_at,
+            version.version == current and not version.is_yanked,
+            version.is_yanked,
+            version.yank_reason,
+            before,
+        )
+        for version, before in zip(versions, [*earlier, None], strict=False)
+    ]
+
+
+def diff_view(from_version: str, to_version: str, summary_: str, files: Iterable[FileDiff]) -> DiffView:
+    return DiffView(from_version, to_version, summary_, [_diff_file(file) for file in files])
+
+
+def _diff_file(file: FileDiff) -> DiffFile:
+    lines = None if file.patch is None else [_diff_line(line) for line in file.patch.split("\n")]
+    return DiffFile(file.filename, file.status, file.additions, file.deletions, lines)
+
+
+def _diff_line(line: str) -> DiffLine:
+    kinds = {"+": "added", "-": "removed", "@": "hunk"}
+    kind = kinds.get(line[:1], "same")
+    return DiffLine(kind, line[:1] if kind in ("added", "removed") else "", line if kind == "hunk" else line[1:])
+
+
+def _rests_on(skill: Skill, counts: SkillCounts | None, at: datetime) -> list[Tick]:
+    """What the score rests on, one line and its points each."""
+    community = community_of(skill, counts, at)
+    points = points_of(skill.verdict, skill.judge_score, skill.has_provenance, community)
+    judged = f"Judged {skill.judge_score} of 100" if skill.judge_score is not None else "No judge has read it"
+    origin = _origin(skill)
+    return [
+        Tick(
+            "check" if skill.verdict == "PASS" else "alert", f"Static scan: {_verdict_word(skill)}", f"+{points.scan}"
+        ),
+        Tick("check" if skill.judge_score is not None else "clock", judged, f"+{points.judge:g}"),
+        origin._replace(points=f"+{points.provenance}"),
+        Tick(
+            "check" if points.community >= 15 else "clock",
+            _community_words(community, counts is not None),
+            f"+{points.community}",
+        ),
+        *([Tick("check", "Approved by a person, or from a trusted owner")] if skill.cert_tier == "CERTIFIED" else []),
+    ]
+
+
+def _community_words(community: Community, is_known: bool) -> str:
+    said = [
+        "was blocked before" if community.was_ever_blocked else "never blocked",
+        "reports unknown" if not is_known else "a report is open" if community.has_open_report else "no open report",
+        f"older than {OLD_ENOUGH.days} days" if community.age > OLD_ENOUGH else f"not {OLD_ENOUGH.days} days old yet",
+        words.counted(community.installs, "install") if is_known else "installs unknown",
+    ]
+    return f"Community: {', '.join(said)}"
+
+
+def _verdict_word(skill: Skill) -> str:
+    verdicts = {
+        "PASS": "nothing to report",
+        "CONCERNS": "concerns, see the evidence",
+        "FAIL": "failed, see the evidence",
+    }
+    score = "" if skill.score is None else f" ({skill.score} of 100)"
+    return f"{verdicts.get(skill.verdict or '', 'not recorded')}{score}"
+
+
+def _origin(skill: Skill) -> Tick:
+    if skill.repo_url is None:
+        return Tick("alert", "Uploaded: nobody vouches for its origin")
+    if skill.has_provenance:
+        return Tick("check", f"Public repository, commit {(skill.commit or '')[:12]}")
+    return Tick("alert", "From a branch or tag, not the default branch" if skill.ref else "Origin not verified")
+
+
+def _capabilities(found: Iterable[str]) -> list[Tick]:
+    icons = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
+    return [Tick(icons.get(name, "file"), words.CAPABILITIES.get(name, name)) for name in dict.fromkeys(found)]

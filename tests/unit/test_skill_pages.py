@@ -1,0 +1,106 @@
+"""The marketplace as the first HTML says it: search, filters and order in the address, and a skill's standing."""
+
+import re
+
+import pytest
+
+from shared import intake
+from tests.support.builders import a_bundle, processed
+from tests.support.memory import within
+from tests.support.requests import call
+
+MD = """---
+name: {name}
+description: {description}
+metadata:
+  category: {category}
+  tags: [{tag}]
+---
+
+# {name}
+"""
+CATALOGUE = {
+    "pdf-forms": ("Fills in forms.", "documents", "pdf"),
+    "pdf-reader": ("Reads what came back.", "documents", "pdf"),
+    "csv-cleaner": ("Finds shifted columns.", "data", "csv"),
+}
+
+
+async def fill(env) -> None:
+    for name, (description, category, tag) in CATALOGUE.items():
+        text = MD.format(name=name, description=description, category=category, tag=tag)
+        accepted = await within(
+            env, lambda n=name, t=text: intake.submit_bundle(n, [("SKILL.md", t)], None, None, None)
+        )
+        await processed(env, accepted.submission)
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'<li data-id="uploads/anonymous/([\w-]+)"', page)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", ["csv-cleaner", "pdf-reader", "pdf-forms"]),
+        ("q=pdf", ["pdf-forms", "pdf-reader"]),
+        ("q=pdf+reader", ["pdf-reader"]),
+        ("q=shifted", ["csv-cleaner"]),
+        ("category=documents", ["pdf-reader", "pdf-forms"]),
+        ("category=data&q=pdf", []),
+        ("tier=SCANNED&author=uploads&sort=installs", ["pdf-reader", "pdf-forms", "csv-cleaner"]),
+        ("tier=CERTIFIED", []),
+        ("q=&category=&tier=&author=&sort=", ["csv-cleaner", "pdf-reader", "pdf-forms"]),  # a form with nothing in it
+    ],
+)
+async def test_what_is_asked_for_is_in_the_address_and_on_the_page(env, query, shown):
+    await fill(env)
+    page = await call(env, "GET /skills", f"/skills?{query}")
+    assert (page.status, names(page.text)) == (200, shown)
+    assert ("No skill matches" in page.text) == (not shown)
+
+
+async def test_the_form_keeps_what_was_asked_for(env):
+    await fill(env)
+    page = await call(env, "GET /skills", "/skills?q=pdf&category=documents&tier=SCANNED&author=uploads&sort=newest")
+    for field in ('name="q" type="search" maxlength="200" value="pdf"', 'value="documents"', 'value="uploads"'):
+        assert field in page.text
+    assert 'value="SCANNED" selected' in page.text
+    assert 'value="newest" selected' in page.text
+    assert "2 skills fit, newest first" in page.text
+
+
+@pytest.mark.parametrize("query", ["tier=GOLD", "sort=name", "page=2", f"q={'x' * 201}", "cursor=x", "q=a&q=b"])
+async def test_what_cannot_be_served_is_told_and_never_ignored(env, query):
+    page = await call(env, "GET /skills", f"/skills?{query}")
+    assert page.status == 400
+    assert "That does not work" in page.text
+
+
+async def test_a_cursor_fits_only_the_search_it_was_made_for(env, monkeypatch):
+    monkeypatch.setattr("functions.skill_pages.SHOWN", 1)
+    await fill(env)
+    first = await call(env, "GET /skills", "/skills?q=pdf&sort=newest")
+    following = re.search(r'href="([^"]+)" rel="next"', first.text)[1].replace("&amp;", "&")
+    second = await call(env, "GET /skills", following)
+    assert names(first.text) + names(second.text) == ["pdf-reader", "pdf-forms"]
+    assert (await call(env, "GET /skills", following.replace("q=pdf", "q=csv"))).status == 400
+
+
+async def test_the_points_of_a_skill_add_up_to_its_trust(env):
+    await fill(env)
+    name = "uploads/anonymous/pdf-forms"
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
+    total = re.search(r'<p class="score"><b>(\d+)</b> of 100', page.text)[1]
+    points = re.findall(r'title="Points of 100">\+([\d.]+)<', page.text)
+    assert int(total) == round(sum(map(float, points))) == 40
+    assert "Community: never blocked, no open report, not 90 days old yet, 0 installs" in page.text
+
+
+async def test_installs_are_told_and_an_upload_has_no_repository(env):
+    accepted = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, accepted.submission)
+    name = "uploads/anonymous/greeter"
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
+    assert "<dt>Installs</dt><dd>0</dd>" in page.text
+    assert "<dt>Repository</dt>" not in page.text  # an upload has none
