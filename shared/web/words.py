@@ -79,7 +79,7 @@ EXTERNAL = {  # verdicts and states of scanners elsewhere
     "FAILED": "could not look",
     "TIMED_OUT": "did not answer",
 }
-REPO_HEALTH = {"ONLINE": "There and kept up", "OFFLINE": "Not there any more", "STALE": "There, no commit for a year"}
+REPO_HEALTH = {"ONLINE": "Reachable", "OFFLINE": "Not there any more", "STALE": "Reachable, no commit for a year"}
 UNKNOWN = "—"
 
 

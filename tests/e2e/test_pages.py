@@ -1,21 +1,18 @@
-"""Pages in a real browser, against the running platform."""
+"""What people do on the pages, in a real browser, against the running platform."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.support.browser import browser as open_browser
-from tests.support.demo import SETUP, AdminSession, fill, fill_github, skill_md, submit_repo, upload, wait_until_idle
+from tests.support.demo import SETUP, AdminSession, fill_github, skill_md, submit_repo, upload, wait_until_idle
 from tests.support.platform import Platform
-from tests.support.screenshots import SIZES, THEMES, pages
 from tests.support.stub_github import StubGitHub
+from tests.support.tab import LIVE, Tab, sign_in
 
-SERIOUS = ("serious", "critical")
 SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
-LIVE = 30_000  # milliseconds: a cold worker on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -39,69 +36,12 @@ def platform(tmp_path_factory, github):
     running.kill()
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory, github):
-    """A bit of everything, standing still: the queue is paused."""
-    running = Platform.start(tmp_path_factory.mktemp("demo"), GITHUB_API_URL=github.url)
-    running.ids = fill(running, github)
-    yield running
-    running.kill()
-
-
 @pytest.fixture
 def tab(browser):
     """A page that takes note of everything that goes wrong on it."""
     with_tab = Tab(browser.new_context(viewport={"width": 1280, "height": 800}))
     yield with_tab.page
     with_tab.close()
-
-
-class Tab:
-    def __init__(self, context) -> None:
-        self.context, self.problems = context, []
-        context.set_default_timeout(LIVE)
-        self.page: Page = context.new_page()
-        self.page.on("console", lambda message: message.type == "error" and self.problems.append(message.text))
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
-        self.page.on("requestfailed", self._failed)
-
-    def _failed(self, request) -> None:
-        if request.failure != "net::ERR_ABORTED":  # leaving a page ends what it was waiting for
-            self.problems.append(f"{request.url}: {request.failure}")
-
-    def close(self) -> None:
-        self.context.close()
-        assert self.problems == []
-
-
-def sign_in(page: Page, platform: Platform) -> None:
-    page.goto(f"{platform.url}/admin")
-    page.fill("#token", platform.admin_token)
-    page.click("button:text('Sign in')")
-    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
-
-
-def serious_violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in SERIOUS]
-
-
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("size", SIZES)
-def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo, theme, size):
-    width, height = SIZES[size]
-    tab = Tab(browser.new_context(color_scheme=theme, viewport={"width": width, "height": height}))
-    for name, path in pages(demo.ids).items():
-        if name == "admin":
-            sign_in(tab.page, demo)
-        else:
-            tab.page.goto(demo.url + path)
-        assert size == "phone" or serious_violations(tab.page) == [], name
-        assert tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), f"{name} is too wide"
-    if any("404" in problem for problem in tab.problems):
-        tab.problems = [problem for problem in tab.problems if "404" not in problem]  # the page that is not found
-    tab.close()
 
 
 def test_the_first_paint_is_right_without_javascript_with_0_1_and_300_submissions(browser, tmp_path, github):
@@ -283,35 +223,6 @@ def test_a_reviewer_reads_decides_and_finds_it_in_the_audit_list(tab, platform):
     expect(tab.locator(".verdict-line")).to_have_text("Rejected: it hides what it does.")
 
 
-def test_keys_walk_the_rows_open_one_and_come_back(tab, demo):
-    tab.goto(f"{demo.url}/queue")
-    tab.keyboard.press("j")
-    tab.keyboard.press("j")
-    tab.keyboard.press("k")
-    expect(tab.locator("[data-rows] tbody tr").first.locator(".row-link")).to_be_focused()
-    tab.keyboard.press("Enter")
-    tab.wait_for_url("**/submissions/sub_*")
-    tab.keyboard.press("?")
-    expect(tab.locator("dialog.keys")).to_be_visible()
-    tab.keyboard.press("Escape")
-    expect(tab.locator("dialog.keys")).to_be_hidden()
-    tab.keyboard.press("Escape")
-    tab.wait_for_url("**/queue")
-    tab.keyboard.press("Tab")
-    expect(tab.locator(".skip")).to_be_focused()
-
-
-def test_the_theme_is_kept_and_there_from_the_first_byte(browser, demo):
-    tab = Tab(browser.new_context(color_scheme="light"))
-    tab.page.goto(f"{demo.url}/queue")
-    light = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    tab.page.click("[data-theme-toggle]")
-    assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") != light
-    response = tab.page.goto(f"{demo.url}/skills")
-    assert 'data-theme="dark"' in response.text()
-    tab.close()
-
-
 def test_s06_nothing_submitted_runs_and_nothing_breaks_the_layout(browser, platform):
     long = "w" * 500
     head = f'---\nname: "<script>window.hacked=1</script>"\ndescription: "{SCRIPT} {long}"\n---\n'
@@ -329,16 +240,4 @@ def test_s06_nothing_submitted_runs_and_nothing_breaks_the_layout(browser, platf
         assert tab.page.evaluate("window.hacked") is None
         assert tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), f"{path} is too wide"
     tab.problems = [problem for problem in tab.problems if "404" not in problem]
-    tab.close()
-
-
-def test_every_request_of_a_page_goes_to_the_platform_itself(browser, demo):
-    tab = Tab(browser.new_context())
-    asked = []
-    tab.page.on("request", lambda request: asked.append(request.url))
-    for path in ("/", "/submit", "/skills/uploads/anonymous/pdf-forms"):
-        tab.page.goto(demo.url + path)
-    with tab.page.expect_request("**/submissions/stream*"):
-        tab.page.goto(f"{demo.url}/queue")
-    assert [url for url in asked if not url.startswith(demo.url)] == []
     tab.close()

@@ -23,7 +23,7 @@ if (form) {
       find(`[data-part="${part}"]`).replaceChildren(...find(`[data-part="${part}"]`, page).childNodes);
     }
     const order = find("#sort");
-    if (document.activeElement !== order) order.replaceChildren(...find("#sort", page).childNodes);
+    if (document.activeElement !== order) order.replaceWith(find("#sort", page));
     say(find('[data-part="summary"]').textContent.trim());
   };
   find("[data-search-button]").hidden = true; // every change searches

@@ -1,0 +1,172 @@
+"""Pages that stand still, in a real browser: for every eye and hand, every theme and size, by keyboard alone."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import browser as open_browser
+from tests.support.demo import fill, fill_github
+from tests.support.platform import Platform
+from tests.support.screenshots import SIZES, THEMES, pages
+from tests.support.stub_github import StubGitHub
+from tests.support.tab import Tab, serious_violations, sign_in
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """A bit of everything, standing still: the queue is paused."""
+    with StubGitHub() as github:
+        fill_github(github)
+        running = Platform.start(tmp_path_factory.mktemp("demo"), GITHUB_API_URL=github.url)
+        running.ids = fill(running, github)
+        yield running
+        running.kill()
+
+
+@pytest.fixture
+def tab(browser):
+    with_tab = Tab(browser.new_context(viewport={"width": 1280, "height": 800}))
+    yield with_tab.page
+    with_tab.close()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
+def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo, theme, size):
+    width, height = SIZES[size]
+    tab = Tab(browser.new_context(color_scheme=theme, viewport={"width": width, "height": height}))
+    for name, path in pages(demo.ids).items():
+        if name == "admin":
+            sign_in(tab.page, demo)
+        else:
+            tab.page.goto(demo.url + path)
+        assert size == "phone" or serious_violations(tab.page) == [], name
+        assert tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+    if any("404" in problem for problem in tab.problems):
+        tab.problems = [problem for problem in tab.problems if "404" not in problem]  # the page that is not found
+    tab.close()
+
+
+def test_keys_walk_the_rows_open_one_and_come_back(tab, demo):
+    tab.goto(f"{demo.url}/queue")
+    tab.keyboard.press("j")
+    tab.keyboard.press("j")
+    tab.keyboard.press("k")
+    expect(tab.locator("[data-rows] tbody tr").first.locator(".row-link")).to_be_focused()
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/submissions/sub_*")
+    tab.keyboard.press("?")
+    expect(tab.locator("dialog.keys")).to_be_visible()
+    tab.keyboard.press("Escape")
+    expect(tab.locator("dialog.keys")).to_be_hidden()
+    tab.keyboard.press("Escape")
+    tab.wait_for_url("**/queue")
+    tab.keyboard.press("Tab")
+    expect(tab.locator(".skip")).to_be_focused()
+
+
+def test_a_slash_leads_to_the_search_and_escape_out_of_it(tab, demo):
+    tab.goto(f"{demo.url}/skills")
+    tab.keyboard.press("/")
+    expect(tab.locator("#q")).to_be_focused()
+    assert tab.input_value("#q") == ""
+    tab.keyboard.press("Escape")
+    expect(tab.locator("#q")).not_to_be_focused()
+    tab.keyboard.press("j")
+    expect(tab.locator("[data-rows] .row-link").first).to_be_focused()
+
+
+def test_skills_are_found_as_one_types_without_a_new_page(tab, demo):
+    tab.goto(f"{demo.url}/skills")
+    everything = tab.locator("[data-rows] li").count()
+    tab.evaluate("window.sameDocument = true")
+    tab.type("#q", "csv clean")
+    expect(tab.locator("[data-rows] li")).to_have_count(1)
+    expect(tab.locator("[data-rows] .row-link")).to_have_text("csv-cleaner")
+    expect(tab).to_have_url(f"{demo.url}/skills?q=csv+clean")
+    expect(tab.locator("[data-news]")).to_contain_text("1 skill fits")
+    tab.fill("#q", "")
+    expect(tab.locator("[data-rows] li")).to_have_count(everything)
+    tab.select_option("#tier", "CERTIFIED")
+    expect(tab.locator(".empty-title")).to_have_text("No skill matches")
+    tab.select_option("#tier", "")
+    tab.fill("#category", "operations")
+    expect(tab.locator("[data-rows] li")).to_have_count(2)
+    expect(tab).to_have_url(f"{demo.url}/skills?category=operations")
+    assert tab.evaluate("window.sameDocument")
+
+
+def test_the_search_works_without_javascript_too(browser, demo):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{demo.url}/skills")
+    page.fill("#q", "incident")
+    page.select_option("#sort", "installs")
+    page.click("[data-search-button]")
+    assert sorted(page.locator("[data-rows] .row-link").all_inner_texts()) == ["log-triage", "runbook-writer"]
+    assert page.input_value("#q") == "incident"
+    assert page.input_value("#sort") == "installs"
+    context.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/queue", "/skills", "/submit", "/skills/uploads/anonymous/pdf-forms", "/admin"])
+def test_whoever_uses_the_keyboard_sees_where_they_are(tab, demo, path):
+    if path == "/admin":
+        sign_in(tab, demo)
+    tab.goto(demo.url + path)
+    seen = set()
+    for _ in range(40):
+        tab.keyboard.press("Tab")
+        where = tab.evaluate(RING)
+        if where is None or where["at"] in seen:
+            break
+        assert where["ring"] >= 2, where["at"]
+        seen.add(where["at"])
+    assert len(seen) > 5
+
+
+RING = """() => {
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
+  const width = (style) => (style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth));
+  const rings = [getComputedStyle(element), getComputedStyle(element, "::after")].map(width);
+  const at = [...document.querySelectorAll("*")].indexOf(element) + " " + element.outerHTML.slice(0, 200);
+  return { ring: Math.max(...rings), at };
+}"""
+
+
+@pytest.mark.parametrize(("wish", "moves"), [("reduce", "none"), ("no-preference", "tint")])
+def test_nothing_moves_for_those_who_asked_for_that(browser, demo, wish, moves):
+    tab = Tab(browser.new_context(reduced_motion=wish))
+    tab.page.goto(f"{demo.url}/queue")
+    row = tab.page.locator("[data-rows] tbody tr").first
+    assert row.evaluate("row => { row.classList.add('changed'); return getComputedStyle(row).animationName; }") == moves
+    tab.close()
+
+
+def test_the_theme_is_kept_and_there_from_the_first_byte(browser, demo):
+    tab = Tab(browser.new_context(color_scheme="light"))
+    tab.page.goto(f"{demo.url}/queue")
+    light = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    tab.page.click("[data-theme-toggle]")
+    assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    response = tab.page.goto(f"{demo.url}/skills")
+    assert 'data-theme="dark"' in response.text()
+    tab.close()
+
+
+def test_every_request_of_a_page_goes_to_the_platform_itself(browser, demo):
+    tab = Tab(browser.new_context())
+    asked = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    for path in ("/", "/submit", "/skills/uploads/anonymous/pdf-forms"):
+        tab.page.goto(demo.url + path)
+    with tab.page.expect_request("**/submissions/stream*"):
+        tab.page.goto(f"{demo.url}/queue")
+    assert [url for url in asked if not url.startswith(demo.url)] == []
+    tab.close()
