@@ -6,7 +6,7 @@ from datetime import datetime
 from functions import skill_pages, submit_page
 from functions.evidence import get_evidence
 from functions.http import Answer, Request, Route, http_handler, wrong_method
-from functions.list_query import filter_of, read_list_query
+from functions.list_query import SERVED, filter_of, read_list_query
 from functions.operations import operation
 from functions.page_answers import THEMES, cookie, explain, page, see_other, url_with
 from shared.cursor import make_cursor, read_cursor
@@ -16,7 +16,8 @@ from shared.errors import InvalidRequest, NotFound
 from shared.pause import find_pause
 from shared.skill_search import get_published_skills_list
 from shared.stats import Hour, get_hours, get_stats
-from shared.submission_list import ListQuery, list_submissions
+from shared.submission_list import Listing, ListQuery, list_submissions
+from shared.submission_search import search_submissions
 from shared.submission_store import get_history, get_submission
 from shared.submissions import State, Submission
 from shared.waiting import Waiting, get_waiting
@@ -24,6 +25,7 @@ from shared.web import charts, views
 from shared.web.assets import find_asset
 
 ROWS = 50
+LONGEST_SEARCH = 200
 A_YEAR = 365 * 24 * 3600
 
 
@@ -37,15 +39,19 @@ async def home(request: Request) -> Answer:
 
 async def queue(request: Request) -> Answer:
     """Two storage round trips, however many submissions there are: all that needs no other answer goes first."""
-    request.allow_query("state", "sort", "sortDir", "cursor")
-    query = read_list_query(request, ROWS)
-    after = await read_cursor(request.query.get("cursor"), filter_of(query))
+    request.allow_query("state", "sort", "sortDir", "cursor", "q")
+    query, q = read_list_query(request, ROWS), _words_of(request)
+    bound_to = f"submissions with {q}" if q else filter_of(query)
+    after = await read_cursor(request.query.get("cursor"), bound_to)
     at = now()
     listing, hours, waiting, pause = await asyncio.gather(
-        list_submissions(query._replace(after=after)), get_hours(at), _waiting(query), find_pause()
+        _found(q, after) if q else list_submissions(query._replace(after=after)),
+        get_hours(at),
+        _waiting(query),
+        find_pause(),
     )
-    cursor = await make_cursor(listing.next_position, filter_of(query))
-    selected = request.query.get("state", "total")
+    cursor = await make_cursor(listing.next_position, bound_to)
+    selected = None if q else request.query.get("state", "total")
     return page(
         request,
         "queue.html",
@@ -56,16 +62,14 @@ async def queue(request: Request) -> Answer:
         selected=selected,
         figures=views.figures(listing.stats),
         sparks=charts.sparks(hours),
-        searchable=False,
-        q=None,
+        q=q,
         summary=views.summary(listing, selected, is_later_page=after is not None),
         rows=listing.rows,
         stale=set(listing.stale),
-        unreadable=False,
         places=views.places(listing.rows, waiting, hours, None if pause is None else pause.until, at),
         by_update=query.by_update,
         newest_first=query.descending,
-        sort_url=url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
+        sort_url=None if q else url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
         age_title="Since its last change" if query.by_update else "Since it was submitted",
         is_later_page=after is not None,
         first_url=url_with(request, cursor=None),
@@ -143,6 +147,21 @@ ROUTES: dict[str, Route] = {
     "$default": no_such_route,
 }
 handler = http_handler(ROUTES, explain)
+
+
+def _words_of(request: Request) -> str | None:
+    """What is searched for. A form with nothing in it asks for everything."""
+    q = request.query.get("q", "").strip()
+    if len(q) > LONGEST_SEARCH:
+        raise InvalidRequest(f"`q` has at most {LONGEST_SEARCH} characters.", code="invalid_q")
+    if q and {"state", "sort", "sortDir"} & request.query.keys():
+        raise InvalidRequest(f"`q` goes with `cursor` only. {SERVED}", code="combination_not_served")
+    return q or None
+
+
+async def _found(q: str, after: str | None) -> Listing:
+    found, stats = await asyncio.gather(search_submissions(q, ROWS, after), get_stats())
+    return Listing(found.rows, found.next_position, total=None, stats=stats, stale=found.failed)
 
 
 async def _line_of(record: Submission, at: datetime) -> tuple[Waiting | None, list[Hour] | None]:

@@ -39,7 +39,12 @@ def figures(stats: Stats) -> dict[str, int | None]:
     }
 
 
-def summary(listing: Listing, selected: str, *, is_later_page: bool) -> str:
+def summary(listing: Listing, selected: str | None, *, is_later_page: bool) -> str:
+    """`selected`: which card or state; None: what a search found."""
+    if selected is None:
+        is_all = listing.next_position is None and not is_later_page
+        found = words.counted(len(listing.rows), "submission fits", "submissions fit")
+        return found if is_all else f"{len(listing.rows)} shown"
     what = words.CATEGORY_LABELS.get(selected) or words.look_of(State(selected)).label
     of_them = "of them" if selected == "total" else what.lower()
     if listing.total is None:

@@ -90,12 +90,49 @@ async def test_a_card_filters_and_the_age_column_turns_the_order(env):
     assert 'href="/queue?sortDir=asc"' in newest.text
 
 
-@pytest.mark.parametrize("query", ["state=bogus", "sort=name", "state=active&sort=createdAt", "cursor=x", "page=2"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "state=bogus",
+        "sort=name",
+        "state=active&sort=createdAt",
+        "cursor=x",
+        "page=2",
+        "q=a&state=active",
+        f"q={'x' * 201}",
+    ],
+)
 async def test_what_cannot_be_served_is_told_on_a_page(env, query):
     page = await call(env, "GET /queue", f"/queue?{query}")
     assert page.status == 400
     assert page.headers["content-type"].startswith("text/html")
     assert "That does not work" in page.text
+
+
+async def test_submissions_are_searched_by_words_and_the_words_stay_in_the_form(env):
+    good = await submitted(env, a_bundle("pdf-forms"))
+    await submitted(env, a_bundle("csv-cleaner"))
+    page = await call(env, "GET /queue", "/queue?q=pdf+form")
+    assert rows(page.text) == [(good.id, "RECEIVED")]
+    assert 'value="pdf form"' in page.text
+    assert "1 submission fits" in page.text
+    assert figures(page.text)["total"] == "2"  # the cards are about all of them
+    assert rows((await call(env, "GET /queue", f"/queue?q={good.id}")).text) == [(good.id, "RECEIVED")]
+    assert len(rows((await call(env, "GET /queue", "/queue?q=+")).text)) == 2
+    assert "No submission matches" in (await call(env, "GET /queue", "/queue?q=nothing+like+it")).text
+
+
+async def test_a_search_goes_on_where_the_page_ends(env, monkeypatch):
+    monkeypatch.setattr("functions.pages.ROWS", 2)
+    for n in range(5):
+        await submitted(env, a_bundle(f"pdf-{n}"))
+    seen, path = [], "/queue?q=pdf"
+    while path:
+        page = await call(env, "GET /queue", path)
+        seen += rows(page.text)
+        following = re.search(r'href="([^"]+)" rel="next"', page.text)
+        path = following and following[1].replace("&amp;", "&")
+    assert len(seen) == len(set(seen)) == 5
 
 
 async def test_a_counter_that_cannot_be_read_is_a_dash_and_a_banner_never_a_zero():
@@ -138,15 +175,19 @@ async def test_a_pause_is_told_with_its_end(env):
 
 async def test_the_queue_takes_two_round_trips_and_the_same_requests_at_100_and_10_000():
     envs = {n: memory_env(CountingKV) for n in (100, 10_000)}
-    taken = []
+    taken, searched = [], []
     for n, env in envs.items():
         await _fill_and_settle(env, n)
         env.kv.forget()
         page = await call(env, "GET /queue")
         assert figures(page.text)["total"].replace("\u202f", "") == str(n)
         taken.append((env.kv.round_trips, env.kv.requests))
+        env.kv.forget()
+        assert len(rows((await call(env, "GET /queue", "/queue?q=waits")).text)) == 20
+        searched.append((env.kv.round_trips, env.kv.requests))
     assert taken[0] == taken[1]
-    assert taken[0][0] == 2
+    assert searched[0] == searched[1]
+    assert taken[0][0] == searched[0][0] == 2
     few, many = await _cpu(*envs.values())
     assert many <= 1.3 * few
 
