@@ -34,7 +34,9 @@ async def home(request: Request) -> Answer:
     stats, newest = await asyncio.gather(get_stats(), get_published_skills_list(6))
     held = None if stats.blocked is None or stats.on_hold is None else stats.blocked + stats.on_hold
     degraded = stats.degraded or bool(newest.failed)
-    return page(request, "home.html", now(), stats=stats, held=held, skills=newest.skills, degraded=degraded)
+    at = now()
+    shown = {"stats": stats, "held": held, "skills": newest.skills, "degraded": degraded}
+    return page(request, "home.html", at, since=stamp(at), **shown)
 
 
 async def queue(request: Request) -> Answer:

@@ -12,6 +12,7 @@ _FOLDER = Path(__file__).parent / "assets"
 _PARTS = {
     "app.css": ("tokens.css", "layout.css", "parts.css", "pages.css"),
     "site.js": ("page.js",),
+    "home.js": ("page.js", "live.js", "home.js"),
     "queue.js": ("page.js", "live.js", "queue.js"),
     "submission.js": ("page.js", "live.js", "submission.js"),
     "submit.js": ("page.js", "submit.js"),

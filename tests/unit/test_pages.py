@@ -221,7 +221,7 @@ async def test_the_front_page_shows_totals_and_the_newest_skills(env):
     submission = await submitted(env)
     await processed(env, submission)
     page = await call(env, "GET /")
-    assert re.search(r"<b>1</b> published", page.text)
+    assert re.search(r"<b data-total>1</b> published", page.text)
     assert 'href="/skills/uploads/anonymous/greeter"' in page.text
 
 

@@ -102,3 +102,8 @@ function oneAtATime(work) {
     }
   };
 }
+
+function mark(element, name) {
+  element.classList.add(name);
+  element.addEventListener("animationend", () => element.classList.remove(name), { once: true });
+}

@@ -64,6 +64,14 @@ function step(by) {
   links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + by))].focus();
 }
 
+// To the list as it was left, with its search and its page; else to the list itself.
+function goBack() {
+  const back = find("[data-back]");
+  if (!back) return;
+  if (document.referrer.split("?")[0] === back.href && history.length > 1) history.back();
+  else location.assign(back.href);
+}
+
 const isTyping = (target) => target.matches?.("input, textarea, select, [contenteditable]");
 
 document.addEventListener("keydown", (event) => {
@@ -75,7 +83,7 @@ document.addEventListener("keydown", (event) => {
     j: () => step(1),
     k: () => step(-1),
     "?": () => find("dialog.keys").showModal(),
-    Escape: () => { const back = find("[data-back]"); if (back) location.assign(back.href); },
+    Escape: goBack,
   };
   if (Object.hasOwn(actions, event.key)) {
     event.preventDefault();

@@ -48,11 +48,6 @@ function sameOrChanged(shown, fresh) {
   return fresh;
 }
 
-function mark(element, name) {
-  element.classList.add(name);
-  element.addEventListener("animationend", () => element.classList.remove(name), { once: true });
-}
-
 function announce(rows) {
   const last = new Map(rows.map((row) => [row.id, row.state]));
   const published = [...last.values()].filter((state) => state === "PUBLISHED" || state === "VENDOR_APPROVED").length;

@@ -146,7 +146,7 @@ if (uploadForm) {
   const drop = find("[data-drop]");
   let files = []; // { path, file }
 
-  find("[data-folder]").hidden = false;
+  find("[data-folder]").hidden = find("[data-drop-hint]").hidden = false;
   filesInput.addEventListener("change", () => choose([...filesInput.files].map((file) => ({ path: file.name, file }))));
   folderInput.addEventListener("change", () => choose([...folderInput.files].map((file) => ({ path: file.webkitRelativePath, file }))));
   for (const type of ["dragover", "dragleave", "drop"]) {
