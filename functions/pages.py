@@ -6,7 +6,7 @@ from datetime import datetime
 from functions import skill_pages, submit_page
 from functions.evidence import get_evidence
 from functions.http import Answer, Request, Route, http_handler, wrong_method
-from functions.list_query import SERVED, filter_of, read_list_query
+from functions.list_query import filter_of, not_served, read_list_query
 from functions.operations import operation
 from functions.page_answers import THEMES, cookie, explain, page, see_other, url_with
 from shared.cursor import make_cursor, read_cursor
@@ -15,12 +15,12 @@ from shared.documents import stamp
 from shared.errors import InvalidRequest, NotFound
 from shared.pause import find_pause
 from shared.skill_search import get_published_skills_list
-from shared.stats import Hour, get_hours, get_stats
+from shared.stats import get_hours, get_stats
 from shared.submission_list import Listing, ListQuery, list_submissions
 from shared.submission_search import search_submissions
 from shared.submission_store import get_history, get_submission
 from shared.submissions import State, Submission
-from shared.waiting import Waiting, get_waiting
+from shared.waiting import Line, Waiting, get_line, get_waiting, line_of
 from shared.web import charts, views
 from shared.web.assets import find_asset
 
@@ -35,8 +35,9 @@ async def home(request: Request) -> Answer:
     held = None if stats.blocked is None or stats.on_hold is None else stats.blocked + stats.on_hold
     degraded = stats.degraded or bool(newest.failed)
     at = now()
-    shown = {"stats": stats, "held": held, "skills": newest.skills, "degraded": degraded}
-    return page(request, "home.html", at, since=stamp(at), **shown)
+    return page(
+        request, "home.html", at, since=stamp(at), stats=stats, held=held, skills=newest.skills, degraded=degraded
+    )
 
 
 async def queue(request: Request) -> Answer:
@@ -68,7 +69,7 @@ async def queue(request: Request) -> Answer:
         summary=views.summary(listing, selected, is_later_page=after is not None),
         rows=listing.rows,
         stale=set(listing.stale),
-        places=views.places(listing.rows, waiting, hours, None if pause is None else pause.until, at),
+        places=views.places(listing.rows, waiting and line_of(waiting, hours, pause, at)),
         by_update=query.by_update,
         newest_first=query.descending,
         sort_url=None if q else url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
@@ -85,11 +86,9 @@ async def submission(request: Request) -> Answer:
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    (waiting, hours), pause, (receipt, files) = await asyncio.gather(
-        _line_of(record, at), find_pause(), get_evidence(record)
-    )
-    places = views.places([record], waiting, hours, None if pause is None else pause.until, at)
-    shown = views.submission_view(record, history, at, places.get(record.id), receipt, files)
+    line, pause, (receipt, files) = await asyncio.gather(_line_for(record, at), find_pause(), get_evidence(record))
+    place = views.places([record], line).get(record.id)
+    shown = views.submission_view(record, history, at, place, receipt, files)
     return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
 
 
@@ -157,7 +156,7 @@ def _words_of(request: Request) -> str | None:
     if len(q) > LONGEST_SEARCH:
         raise InvalidRequest(f"`q` has at most {LONGEST_SEARCH} characters.", code="invalid_q")
     if q and {"state", "sort", "sortDir"} & request.query.keys():
-        raise InvalidRequest(f"`q` goes with `cursor` only. {SERVED}", code="combination_not_served")
+        raise not_served("`q` goes with `cursor` only.")
     return q or None
 
 
@@ -166,11 +165,8 @@ async def _found(q: str, after: str | None) -> Listing:
     return Listing(found.rows, found.next_position, total=None, stats=stats, stale=found.failed)
 
 
-async def _line_of(record: Submission, at: datetime) -> tuple[Waiting | None, list[Hour] | None]:
-    """Who waits and the pace of the last hour, for one that waits."""
-    if record.state != State.RECEIVED:
-        return None, None
-    return await asyncio.gather(get_waiting(), get_hours(at, hours=2))
+async def _line_for(record: Submission, at: datetime) -> Line | None:
+    return await get_line(at) if record.state == State.RECEIVED else None
 
 
 async def _waiting(query: ListQuery) -> Waiting | None:

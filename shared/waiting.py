@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from shared.db import get_kv
 from shared.kv import SHARDS, Query
-from shared.pause import find_pause
+from shared.pause import Pause, find_pause
 from shared.stats import Hour, get_hours
 from shared.submissions import CATEGORIES, TERMINAL_STATES, State
 
@@ -57,6 +57,10 @@ class Line(NamedTuple):
 
 async def get_line(at: datetime) -> Line:
     waiting, hours, pause = await asyncio.gather(get_waiting(), get_hours(at, 2), find_pause())
+    return line_of(waiting, hours, pause, at)
+
+
+def line_of(waiting: Waiting, hours: Sequence[Hour] | None, pause: Pause | None, at: datetime) -> Line:
     return Line(waiting, None if hours is None or pause else settled_per_hour(hours, at))
 
 

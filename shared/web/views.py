@@ -6,18 +6,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from shared.receipt_store import Receipt
-from shared.stats import Hour, Stats
+from shared.stats import Stats
 from shared.submission_list import Listing
 from shared.submission_store import SubmissionRow
 from shared.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
-from shared.waiting import RANKED, Waiting, expected_wait, settled_per_hour
+from shared.waiting import RANKED, Line, Place
 from shared.web import words
 from shared.web.findings import by_file
-
-
-class Place(NamedTuple):
-    position: int | None  # None: behind all that are ranked
-    wait: timedelta | None
 
 
 class Stage(NamedTuple):
@@ -56,24 +51,12 @@ def summary(listing: Listing, selected: str | None, *, is_later_page: bool) -> s
     return words.counted(listing.total, "submission") if selected == "total" else f"{listing.total} {of_them}"
 
 
-def places(
-    rows: Iterable[SubmissionRow | Submission],
-    waiting: Waiting | None,
-    hours: Sequence[Hour] | None,
-    paused_until: datetime | None,
-    at: datetime,
-) -> dict[str, Place]:
-    """Only for those that wait. No promise while the queue is paused or its pace is unknown."""
-    if waiting is None:
+def places(rows: Iterable[SubmissionRow | Submission], line: Line | None) -> dict[str, Place]:
+    """Only for those that wait, and whose place is known or known to be far behind."""
+    if line is None:
         return {}
-    pace = 0.0 if hours is None or paused_until else settled_per_hour(hours, at)
-    ranks = {submission_id: n for n, submission_id in enumerate(waiting.ids, 1)}
-    shown = {}
-    for row in rows:
-        if row.state == State.RECEIVED and (row.id in ranks or waiting.more):
-            rank = ranks.get(row.id)
-            shown[row.id] = Place(rank, None if rank is None else expected_wait(rank, pace))
-    return shown
+    found = {row.id: line.place_of(row.id) for row in rows if row.state == State.RECEIVED}
+    return {row_id: place for row_id, place in found.items() if place.ahead is not None}
 
 
 def submission_view(
@@ -100,7 +83,6 @@ def submission_view(
         "judgement": receipt and receipt.judgement,
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
-        "has_report": False,
     }
 
 
@@ -129,7 +111,7 @@ def _place_sentence(place: Place) -> str:
         return f"More than {RANKED} are before it."
     if place.position == 1:
         return "It is next."
-    wait = f", about {words.age(place.wait)} from its turn" if place.wait else ""
+    wait = f", about {words.age(place.expected_wait)} from its turn" if place.expected_wait else ""
     return f"It is number {place.position} in line{wait}."
 
 

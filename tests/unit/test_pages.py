@@ -236,6 +236,17 @@ async def test_a_submission_is_a_story_with_durations_and_what_is_next(env):
     assert re.findall(r"</svg><b>([^<]+)</b>", page.text) == ["Waiting", "Scanning", "Rejected"]
 
 
+async def test_what_was_scanned_links_to_reports_that_are_there(env):
+    waiting, done = await submitted(env, a_bundle("waits")), await submitted(env, a_bundle("done"))
+    await processed(env, done)
+    page = await call(env, "GET /submissions/{id}", id=done.id)
+    links = re.findall(rf'href="(/api/v1/submissions/{done.id}[^"]*)"', page.text)
+    assert [link.partition(done.id)[2] for link in links] == ["", "/report?format=json", "/report?format=sarif"]
+    for link, route in zip(links, ("", "/report", "/report"), strict=True):
+        assert (await call(env, f"GET /api/v1/submissions/{{id}}{route}", link, id=done.id)).status == 200
+    assert "/report" not in (await call(env, "GET /submissions/{id}", id=waiting.id)).text
+
+
 async def test_one_that_waits_is_told_its_place_and_an_honest_wait(env):
     await many_waiting(env, 41)
     ids = [row_id for row_id, _ in rows((await call(env, "GET /queue", "/queue?sortDir=asc")).text)]
