@@ -12,6 +12,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "repeated_parameter": "A query parameter was given more than once.",
         "combination_not_served": "These filters or this sort do not go together; the message names those that do.",
         "invalid_cursor": "The cursor is not one of this list with these filters.",
+        "invalid_q": "What is searched for is too long.",
         "invalid_repo_url": "The address is not one of a repository on the host this platform reads.",
         "invalid_skill_path": "The path cannot be a folder of a repository.",
         "invalid_skill_name": "The name has other characters, is too long, or is reserved.",

@@ -141,6 +141,7 @@ ROUTES: dict[str, Route] = {
     "GET /submissions/{id}": submission,
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,
+    "POST /skills/{proxy+}": skill_pages.report,
     "POST /theme": set_theme,
     "GET /assets/{name}": asset,
     "GET /docs": docs,

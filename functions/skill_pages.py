@@ -1,16 +1,19 @@
 """The marketplace for people: search and filters in the address, and a skill with all that speaks for or against it."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from functions.http import Answer, Request
-from functions.page_answers import page, see_other, url_with
+from functions.http import STATUS, Answer, Request
+from functions.page_answers import page, refuse_foreign_form, see_other, url_with
+from shared.community import add_report
 from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content, now
 from shared.diffs import diff_files, summary_of
-from shared.errors import InvalidRequest, NotFound, Unavailable
+from shared.errors import InvalidRequest, NotFound, TooManyRequests, Unavailable
 from shared.external_scan_store import get_security
+from shared.limits import take_from_limit
 from shared.repo_health_store import RepoHealth, get_repo_health
 from shared.skill_search import SkillQuery, list_skills
 from shared.skill_store import get_skill_with_counts, get_versions
@@ -51,8 +54,37 @@ async def search(request: Request) -> Answer:
 
 
 async def show(request: Request) -> Answer:
-    request.allow_query("from", "to")
-    name = request.path["proxy"]
+    request.allow_query("from", "to", "reported")
+    return await _skill_page(request, request.path["proxy"], Told(is_reported="reported" in request.query))
+
+
+async def report(request: Request) -> Answer:
+    """A reader's word for reviewers, from a browser with or without JavaScript."""
+    name = request.path["proxy"].removesuffix("/reports")
+    if name == request.path["proxy"]:
+        raise NotFound("There is nothing at this address.")
+    refuse_foreign_form(request)
+    form = request.form()
+    try:
+        await take_from_limit("reports", request.source_ip)
+        reported = await add_report(name, form.get("type", ""), form.get("description", ""), now())
+    except (InvalidRequest, TooManyRequests) as error:
+        field = "type" if error.code == "invalid_report_type" else "description"
+        told = Told(problems={field: str(error)}, typed=form, status=STATUS[type(error)])
+        return await _skill_page(request, name, told)
+    return see_other(f"/skills/{reported.skill_name}?reported=1#report")
+
+
+class Told(NamedTuple):
+    """What the form of a report says."""
+
+    is_reported: bool = False
+    problems: Mapping[str, str] = {}
+    typed: Mapping[str, str] = {}
+    status: int = 200
+
+
+async def _skill_page(request: Request, name: str, told: Told) -> Answer:
     found, counts = await get_skill_with_counts(name)
     if name != found.name:
         return see_other(f"/skills/{found.name}")  # a short name leads to the full one
@@ -67,12 +99,14 @@ async def show(request: Request) -> Answer:
         request,
         "skill.html",
         now(),
+        told.status,
         skill=views.skill_view(found, counts, now()),
         versions=views.version_views(versions, found.current_version),
         security=security,
         health=health,
         document=document,
         diff=diff,
+        told=told,
         has_badge=False,
         badge="",
     )

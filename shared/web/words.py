@@ -79,6 +79,14 @@ EXTERNAL = {  # verdicts and states of scanners elsewhere
     "FAILED": "could not look",
     "TIMED_OUT": "did not answer",
 }
+REPORT_TYPES = {
+    "malicious": "It does harm",
+    "misleading": "It is not what it says",
+    "broken": "It does not work",
+    "spam": "It is spam",
+    "license": "It is somebody else's work",
+    "other": "Something else",
+}
 REPO_HEALTH = {"ONLINE": "Reachable", "OFFLINE": "Not there any more", "STALE": "Reachable, no commit for a year"}
 UNKNOWN = "—"
 

@@ -5,8 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from shared.community import REPORT_TYPES, list_reports
 from shared.settings import Limit
-from tests.support.builders import a_bundle
+from shared.web import words
+from tests.support.builders import a_bundle, processed, submitted
+from tests.support.memory import within
 from tests.support.requests import call, multipart
 
 
@@ -38,3 +41,57 @@ async def test_s21_submitting_by_form_counts_like_submitting_by_program(env, sen
 async def test_a_form_of_another_site_is_refused(env, site, status):
     answer = await call(env, "POST /submit", headers={"sec-fetch-site": site}, **a_repository("a"))
     assert answer.status == status
+
+
+NAME = "uploads/anonymous/greeter"
+
+
+async def reported(env, name: str = NAME, **form):
+    path = f"{name}/reports"
+    return await call(env, "POST /skills/{proxy+}", f"/skills/{path}", form=form, proxy=path)
+
+
+async def test_a_reader_reports_a_skill_and_is_thanked(env):
+    await processed(env, await submitted(env))
+    sent = await reported(env, type="malicious", description="It reads ~/.ssh.")
+    assert (sent.status, sent.headers["location"]) == (303, f"/skills/{NAME}?reported=1#report")
+    [report] = (await within(env, list_reports)).reports
+    assert (report.skill_name, report.type, report.description) == (NAME, "malicious", "It reads ~/.ssh.")
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}?reported=1", proxy=NAME)
+    assert "A reviewer reads your report" in page.text
+    assert "a report is open" in page.text  # and it costs trust at once
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "text"),
+    [
+        ({"type": "malicious", "description": " "}, "report-description", "1 to 2000 characters"),
+        ({"type": "boring", "description": "typed with care"}, "report-type", "must be one of"),
+    ],
+)
+async def test_a_report_that_is_refused_says_why_beside_its_field(env, form, field, text):
+    await processed(env, await submitted(env))
+    page = await reported(env, **form)
+    assert page.status == 400
+    assert f'aria-describedby="{field}-problem"' in page.text
+    assert text in page.text
+    assert form["description"] in page.text
+    assert (await within(env, list_reports)).reports == []
+
+
+async def test_s21_reports_are_limited_by_address(env):
+    await processed(env, await submitted(env))
+    env = limited(env, "reports", 2)
+    answers = [await reported(env, type="spam", description=f"typed {n}") for n in range(3)]
+    assert [answer.status for answer in answers] == [303, 303, 429]
+    assert "typed 2</textarea>" in answers[2].text
+
+
+async def test_a_report_of_nothing_is_not_found(env):
+    assert (await reported(env, name="o/r/none", type="spam", description="x")).status == 404
+    path = "o/r/none/likes"
+    assert (await call(env, "POST /skills/{proxy+}", f"/skills/{path}", form={}, proxy=path)).status == 404
+
+
+def test_every_kind_of_report_has_words():
+    assert tuple(words.REPORT_TYPES) == REPORT_TYPES
