@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from functions.http import STATUS, Answer, Request
 from functions.page_answers import page, refuse_foreign_form, see_other, url_with
@@ -17,6 +18,7 @@ from shared.limits import take_from_limit
 from shared.repo_health_store import RepoHealth, get_repo_health
 from shared.skill_search import SkillQuery, list_skills
 from shared.skill_store import get_skill_with_counts, get_versions
+from shared.standing import get_standings
 from shared.web import skill_views as views
 from shared.web.skill_text import render_skill_md
 
@@ -88,7 +90,8 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
     found, counts = await get_skill_with_counts(name)
     if name != found.name:
         return see_other(f"/skills/{found.name}")  # a short name leads to the full one
-    versions, security, health, document, diff = await asyncio.gather(
+    standings, versions, security, health, document, diff = await asyncio.gather(
+        get_standings([found], {found.name.lower(): counts} if counts else {}),
         get_versions(found.name),
         get_security(found.name),
         _health((found.repo_url or "").lower()),
@@ -100,15 +103,15 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
         "skill.html",
         now(),
         told.status,
-        skill=views.skill_view(found, counts, now()),
+        skill=views.skill_view(found, counts, now(), is_tainted=bool(standings[found.name].is_tainted)),
         versions=views.version_views(versions, found.current_version),
         security=security,
         health=health,
         document=document,
         diff=diff,
         told=told,
-        has_badge=False,
-        badge="",
+        badge_url=f"/api/v1/skills/{quote(found.name)}/badge",
+        site=f"{'https' if request.is_https else 'http'}://{request.headers.get('host', 'localhost')}",
     )
 
 
@@ -137,7 +140,7 @@ async def _document(content_hash: str) -> Any:
     """Without the bucket there is still a page that says so."""
     try:
         files = await get_content().get_files(content_hash)
-    except Unavailable:
+    except (NotFound, Unavailable):
         return None
     return render_skill_md(files.get("SKILL.md", b""))
 

@@ -225,6 +225,9 @@ class SilentGitHub:
     def __init__(self, clock) -> None:
         self._clock = clock
 
+    def give_way(self) -> None:
+        pass
+
     async def get_repo(self, owner: str, name: str):
         until = self._clock() + timedelta(minutes=2)
         raise Deferred("We could not reach GitHub.", "GitHub", until, "github_down")

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from shared import intake
+from shared.skill_admin import block_skill
 from tests.support.builders import a_bundle, processed
+from tests.support.catalogue import a_skill, put_skills
 from tests.support.memory import within
 from tests.support.requests import call
 
@@ -104,3 +106,28 @@ async def test_installs_are_told_and_an_upload_has_no_repository(env):
     page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
     assert "<dt>Installs</dt><dd>0</dd>" in page.text
     assert "<dt>Repository</dt>" not in page.text  # an upload has none
+
+
+async def test_a_badge_is_shown_and_its_snippet_leads_back_here(env):
+    await fill(env)
+    name = "uploads/anonymous/pdf-forms"
+    headers = {"host": "skills.example", "x-forwarded-proto": "https"}
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name, headers=headers)
+    badge = re.search(r'<img src="([^"]+)" alt="The badge of pdf-forms"', page.text)[1]
+    answer = await call(env, "GET /api/v1/skills/{proxy+}", badge, proxy=badge.removeprefix("/api/v1/skills/"))
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/svg+xml; charset=utf-8")
+    snippet = f"[![pdf-forms](https://skills.example{badge})](https://skills.example/skills/{name})"
+    assert snippet in page.text
+
+
+async def test_another_blocked_skill_of_the_same_owner_is_told(env):
+    await put_skills(env.kv, a_skill("acme/tools/good", 1), a_skill("acme/tools/bad", 2))
+    await within(env, lambda: block_skill("acme/tools/bad", "it steals", "admin:anna"))
+    page = await call(env, "GET /skills/{proxy+}", "/skills/acme/tools/good", proxy="acme/tools/good")
+    assert "Its author has other skills that were blocked" in page.text
+    assert "The text could not be read just now" in page.text  # and a page without its files is still a page
+    blocked = await call(env, "GET /skills/{proxy+}", "/skills/acme/tools/bad", proxy="acme/tools/bad")
+    assert (
+        "This skill is blocked. Do not install it, and remove it where it is installed. Why: it steals" in blocked.text
+    )
+    assert "npx" not in blocked.text
