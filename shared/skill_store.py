@@ -1,12 +1,13 @@
 """The marketplace at rest: skills, their versions and the short names that lead to them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
+from shared.blocklist import block_keys, blocked_by, find_block
 from shared.content import Files, content_hash_of
 from shared.db import get_content, get_kv, now
 from shared.diffs import count_files
@@ -14,7 +15,7 @@ from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.external_scan_store import scan_requests
-from shared.kv import ABSENT, Delete, Key, Put, Write, query_all
+from shared.kv import ABSENT, Check, Delete, Key, Put, Write, query_all
 from shared.receipt_store import Receipt, deciding_rules
 from shared.scanner import ScanReport
 from shared.skill_index import (
@@ -44,6 +45,7 @@ from shared.submissions import CATEGORIES, Change, State, Submission, move
 from shared.telemetry import logger
 
 WRITES_AT_ONCE = 100  # a transaction takes no more
+Writes = Callable[[Change], list[Write]]
 LONGEST_NAME = 500  # in any script it fits a key
 LOOK_ALIKE = "NAME-LOOK-ALIKE"  # the rule for a new name that people take for a published one
 
@@ -85,16 +87,13 @@ async def publish(
     if current and current.is_deleted:
         return await move_submission(submission, State.BLOCKED, "system", name_is_gone(current), parked_by="person")
     if current and current.content_hash == submission.content_hash:
-        return await commit(
-            lambda at: _published(submission, current.current_version, at),  # nothing new to publish
-            lambda change: _lifted(current, change.after) if current.is_blocked_by_rule else [],
-        )
-    wanted = receipt.report.front_matter.version or None
-    version = next_version((current.latest_version or current.current_version) if current else None, wanted)
-    return await commit(
-        lambda at: _published(submission, version, at),
-        lambda change: _publication(change, current, receipt.report, scanners, since),
-    )
+        version = current.current_version  # nothing new to publish
+        writes: Writes = lambda change: _lifted(current, change.after) if current.is_blocked_by_rule else []  # noqa: E731
+    else:
+        wanted = receipt.report.front_matter.version or None
+        version = next_version((current.latest_version or current.current_version) if current else None, wanted)
+        writes = lambda change: _publication(change, current, receipt.report, scanners, since)  # noqa: E731
+    return await _commit_unless_listed(submission, version, writes)
 
 
 async def find_skill(name: str) -> Skill | None:
@@ -165,6 +164,23 @@ async def migrate_skill_slugs() -> list[str]:
     read = await enumerate_published_skills()
     old = [skill for skill in read.skills if "/" not in skill.name]
     return sorted([full_name(skill) for skill in old if await _rename(skill, full_name(skill))])
+
+
+async def _commit_unless_listed(submission: Submission, version: str, writes: Writes) -> Submission:
+    """The blocklist is asked once more by the transaction itself: an entry made while the content was being scanned
+    found no skill to take out, so it must keep this one from getting in."""
+    keys = block_keys(submission.skill_name, submission.source, submission.content_hash)
+    try:
+        return await commit(
+            lambda at: _published(submission, version, at),
+            lambda change: [*writes(change), *(Check(key, ABSENT) for key in keys)],
+        )
+    except ConditionFailed:
+        entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
+        if entry is None:
+            raise
+        block = blocked_by(entry)
+        return await move_submission(submission, State.BLOCKED, "system", str(block), parked_by=block.parked_by)
 
 
 async def make_findable(skill: Skill) -> None:

@@ -28,6 +28,7 @@ GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function
 READ = {"dynamodb:GetItem", "dynamodb:BatchGetItem"}
 WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem"}  # TransactWriteItems needs no name of its own
 QUERY = {"dynamodb:Query"}
+CHECK = {"dynamodb:ConditionCheckItem"}  # what publishes asks the blocklist in the same transaction
 # Asked by the event source mapping, with the function's role.
 RECEIVE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 
@@ -51,7 +52,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     },
     "AdminApi": {
         # dead letters that are settled, entries of the blocklist, skills under a bare slug
-        "Table": READ | QUERY | WRITE | {"dynamodb:DeleteItem"},
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
@@ -68,7 +69,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "AdminPages": {
-        "Table": READ | QUERY | WRITE | {"dynamodb:DeleteItem"},  # dead letters that are settled
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # dead letters that are settled
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
@@ -83,7 +84,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Consumer": {
-        "Table": READ | WRITE,
+        "Table": READ | WRITE | CHECK,
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
@@ -98,7 +99,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "DeadLetters": RECEIVE,
     },
     "StuckScan": {
-        "Table": READ | WRITE,
+        "Table": READ | WRITE | CHECK,
         "Content/content/*": {"s3:GetObject"},
         "Table/index/due": QUERY,
         "Table/index/list": QUERY,  # dead letters and the oldest active, for the metrics of every tick

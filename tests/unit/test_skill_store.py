@@ -7,11 +7,13 @@ import msgspec
 import pytest
 
 from shared import intake
+from shared.blocklist import block_put, entry_for
 from shared.documents import encode
 from shared.errors import Conflict, LostLease, NotFound, Unavailable
 from shared.kv import ABSENT, Key, Put
 from shared.skill_index import skill_put
 from shared.skill_search import SkillQuery, get_published_skills_list, list_skills
+from shared.skill_source import UPLOADS
 from shared.skill_store import (
     enumerate_published_skills,
     find_skill,
@@ -109,6 +111,27 @@ async def test_publishing_is_all_or_nothing(in_the_way):
     left = {key.pk.partition(":")[0] for key in env.kv.items if key.pk.startswith(("skill:", "version:"))}
     assert left == {in_the_way.pk.partition(":")[0]}
     del env.kv.items[in_the_way]
+    check_invariants(env.kv)
+
+
+async def test_what_the_blocklist_named_during_the_scan_is_not_published():
+    """Nobody could take it out of the marketplace yet, so the transaction that publishes asks once more."""
+
+    class NamedMeanwhile(MemoryKV):
+        async def transact(self, build):
+            publishes = any(write.key.pk.startswith("version:") for write in build())
+            if publishes and not self.items.get(entry.key):
+                await self.put(entry)
+            return await super().transact(build)
+
+    env = memory_env(NamedMeanwhile)
+    _, entry = await within(env, lambda: block_put(entry_for("uploads/anonymous/greeter", "It steals keys.", UPLOADS)))
+    submission = await submitted(env)
+    await processed(env, submission)
+    after = await within(env, lambda: get_submission(submission.id))
+    assert (after.state, after.parked_by) == (State.BLOCKED, "blocklist")
+    assert after.reason == "It steals keys. (blocklist, high)"
+    assert not [key for key in env.kv.items if key.pk.startswith(("skill:", "version:"))]
     check_invariants(env.kv)
 
 
