@@ -27,10 +27,12 @@ KINDS = ("crash", "pause", "lose", "throttle", "down")
 
 @dataclass(frozen=True)
 class Plan:
-    """`at` counts points: the n-th call is point 2n before its effect and 2n + 1 after it."""
+    """`at` counts points: the n-th call is point 2n before its effect and 2n + 1 after it. `on` counts calls of one
+    operation alone, so that a plan says what it means however many reads come before."""
 
     kind: str = "none"
     at: int = 0
+    on: str | None = None
 
 
 SMOOTH = Plan()
@@ -65,8 +67,7 @@ class Actor:
     async def call(self, service: str, operation: str, effect: Callable[[], Any]) -> Any:
         if get_worker_env() is not self.env:
             self.world.violations.append(f"I10: {operation} of {self.name} saw the env of somebody else")
-        n = self.calls
-        self.calls += 1
+        n = self._number(operation)
         await self._point(2 * n)
         self._refuse(service, operation, n)
         answer = effect()
@@ -74,6 +75,13 @@ class Actor:
         if self.plan.kind == "lose" and operation in WRITES and self._comes_now(n):
             raise _unanswered(service, self)
         return answer
+
+    def _number(self, operation: str) -> int:
+        """Of this call, as its plan counts; of no interest: before all others."""
+        if self.plan.on not in (None, operation):
+            return -1
+        self.calls += 1
+        return self.calls - 1
 
     def _refuse(self, service: str, operation: str, n: int) -> None:
         if self.plan.kind == "down" and n >= self.plan.at // 2 and self.down is None:
@@ -162,6 +170,9 @@ class _Content:
 class _GitHub:
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
+
+    def give_way(self) -> None:
+        """The quota is never low here."""
 
     def __getattr__(self, operation: str):
         return partial(self._ask, operation)

@@ -6,9 +6,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.faults.guards import Guard, always, always_later, instead
+from tests.faults.guards import Guard
+from tests.faults.switches import always, always_later, instead
 
 GITHUB = "tests/integration/test_github.py::"
+ARCHIVES = "tests/integration/test_github_archives.py::"
+HTTP = "tests/integration/test_github_http.py::"
 BAD_INPUT = "tests/integration/test_bad_input.py::"
 
 
@@ -38,7 +41,7 @@ def _with_internals(original):
 
 
 def _showing_all(original):
-    return lambda submission, history: original(submission, history) | msgspec.to_builtins(submission)
+    return lambda submission, *more: original(submission, *more) | msgspec.to_builtins(submission)
 
 
 def _open_to_more(original):
@@ -67,19 +70,29 @@ def _approving(certain, because):
 
 ATTACK_GUARDS = [
     Guard(
+        "a role is asked for",
+        {"shared.auth:require_role": lambda _: lambda token, role: token},
+        ["tests/integration/test_route_matrix.py"],
+    ),
+    Guard(
+        "the queue has a cap",
+        {"shared.intake:_refuse_when_full": always_later(None)},
+        ["tests/unit/test_intake.py::test_s21_a_full_queue_refuses_new_work_and_says_when_to_come_back"],
+    ),
+    Guard(
         "archives have caps",
         {"shared.archive:MAX_MEMBERS": instead(10**9), "shared.archive:MAX_DEPTH": instead(10**9)},
-        [f"{GITHUB}test_S01_many_members_and_deep_folders_are_refused"],
+        [f"{ARCHIVES}test_S01_many_members_and_deep_folders_are_refused"],
     ),
     Guard(
         "unsafe members are kept out",
         {"shared.archive:_is_safe": always(True)},
-        [f"{GITHUB}test_S02_what_does_not_belong_in_a_skill_is_a_finding_and_kept_out"],
+        [f"{ARCHIVES}test_S02_what_does_not_belong_in_a_skill_is_a_finding_and_kept_out"],
     ),
     Guard(
         "an archive has one reading",
         {"shared.archive:_one_name": lambda _: lambda in_header, extended: extended or in_header},
-        [f"{GITHUB}test_S03_an_archive_that_two_programs_read_differently_is_refused"],
+        [f"{ARCHIVES}test_S03_an_archive_that_two_programs_read_differently_is_refused"],
     ),
     Guard(
         "redirects stay with GitHub",
@@ -87,7 +100,7 @@ ATTACK_GUARDS = [
             "shared.github_http:GitHubHttp._archive_address": _following,
             "shared.github_http:GitHubHttp._moved_to": _following_in_the_api,
         },
-        [f"{GITHUB}test_S04_a_redirect", f"{GITHUB}test_S04_an_archive"],
+        [f"{HTTP}test_S04_a_redirect", f"{HTTP}test_S04_an_archive"],
     ),
     Guard(
         "a commit is the repository's own",
@@ -135,7 +148,7 @@ ATTACK_GUARDS = [
     ),
     Guard(
         "a stranger sees named fields only",
-        {"functions.submissions_api:_detail": _showing_all},
+        {"functions.submissions_api:detail_of": _showing_all},
         ["tests/integration/test_submissions_api.py::test_S17_a_stranger_sees_no_lease_fence_or_token"],
     ),
     Guard(

@@ -9,13 +9,34 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
+
+from tests.faults.switches import (
+    Anything,
+    all_states,
+    always,
+    always_due,
+    always_later,
+    any_move,
+    due_without_lease,
+    expecting,
+    ignoring_not_before,
+    instead,
+    keeping_all,
+    keeping_attempts,
+    module_level,
+    one_try,
+    same_seq,
+    silent_queue,
+    untimed,
+    without,
+)
 
 MODEL = "tests/faults/test_recovery_model.py::"
 
@@ -76,154 +97,6 @@ def _counting(name: str, is_so: Callable[[Any], bool], counter: Counter[str]):
     return change
 
 
-def always(value):
-    return lambda original: lambda *args, **kwargs: value
-
-
-def instead(value):
-    return lambda original: value
-
-
-def always_later(value):
-    def change(original):
-        async def call(*args, **kwargs):
-            return value
-
-        return call
-
-    return change
-
-
-def _expecting(change: Callable[[dict], dict | None]):
-    """The guard of a record's write, changed."""
-
-    def put_of(original):
-        def record_put(of):
-            put = original(of)
-            return replace(put, expect=change(put.expect))
-
-        return record_put
-
-    return put_of
-
-
-def _without(name: str):
-    return _expecting(lambda expect: {key: value for key, value in expect.items() if key != name})
-
-
-def _one_try(original):
-    async def attempts(*args, **kwargs):
-        yield 0
-
-    return attempts
-
-
-def _silent_queue(original):
-    class Silent:
-        async def send(self, *args):
-            pass
-
-        def __getattr__(self, name):
-            return getattr(original(), name)
-
-    return Silent
-
-
-def _same_seq(original):
-    """A history entry that takes the place of the one before."""
-
-    def move(submission, *args, **kwargs):
-        change = original(submission, *args, **kwargs)
-        return change._replace(entries=tuple(msgspec.structs.replace(e, seq=submission.seq) for e in change.entries))
-
-    return move
-
-
-def _keeping_attempts(original):
-    async def move(self, to, reason=None, also=None, **set_):
-        set_.pop("attempts", None)
-        await original(self, to, reason, also, **set_)
-
-    return move
-
-
-def _keeping_all(original):
-    from shared.submissions import State, move
-
-    return lambda submission, actor, now, reason, **set_: move(submission, State.RECEIVED, actor, now, reason, **set_)
-
-
-def _module_level(original):
-    class Env:
-        value = None
-
-        def get(self):
-            return self.value
-
-        def set(self, value):
-            self.value, before = value, self.value
-            return before
-
-        def reset(self, before):
-            self.value = before
-
-    return Env()
-
-
-def _all_states(original):
-    from shared.submissions import State
-
-    return frozenset(State)
-
-
-def _any_move(original):
-    from shared.submissions import State
-
-    return {state: frozenset(State) for state in State}
-
-
-def _ignoring_not_before(original):
-    return lambda submission, pause, at: pause.until if pause and pause.until > at else None
-
-
-def _always_due(original):
-    from shared.submissions import STUCK_STATES
-
-    return lambda submission: submission.created_at if submission.state in STUCK_STATES else None
-
-
-def _due_without_lease(original):
-    return lambda submission: original(msgspec.structs.replace(submission, lease_until=None))
-
-
-class _Anything(str):
-    __slots__ = ()
-
-    def __eq__(self, other):
-        return True
-
-    def __ne__(self, other):
-        return False
-
-    __hash__ = str.__hash__
-
-
-def _untimed(original):
-    from types import SimpleNamespace
-
-    class Timeout:
-        def __init__(self, *_):
-            pass
-
-        async def __aenter__(self):
-            return self
-
-        async def __aexit__(self, *_):
-            pass
-
-    return SimpleNamespace(timeout=Timeout)
-
-
 NOBODY = instead(None)
 STORE = "shared.submission_store:"
 PIPELINE = "tests/unit/test_pipeline.py::"
@@ -232,13 +105,13 @@ VERIFICATION = "tests/integration/test_verification.py::"
 
 GUARDS = [
     Guard(
-        "a record is written only as it was read", {f"{STORE}_record_put": _expecting(lambda _: None)}, refused="sub."
+        "a record is written only as it was read", {f"{STORE}_record_put": expecting(lambda _: None)}, refused="sub."
     ),
     Guard(
-        "version compared", {f"{STORE}_record_put": _without("version")}, [f"{MODEL}test_r09_each"], refused="version"
+        "version compared", {f"{STORE}_record_put": without("version")}, [f"{MODEL}test_r09_each"], refused="version"
     ),
-    Guard("state compared", {f"{STORE}_record_put": _without("state")}, [f"{MODEL}test_r09_each"], refused="state"),
-    Guard("fence compared", {f"{STORE}_record_put": _without("fence")}, [f"{MODEL}test_r09_each"], refused="fence"),
+    Guard("state compared", {f"{STORE}_record_put": without("state")}, [f"{MODEL}test_r09_each"], refused="state"),
+    Guard("fence compared", {f"{STORE}_record_put": without("fence")}, [f"{MODEL}test_r09_each"], refused="fence"),
     Guard(
         "own token read back",
         {"shared.dynamo_kv:DynamoKV._stored_attempt": always_later(None)},
@@ -255,12 +128,12 @@ GUARDS = [
     ),
     Guard(
         "a live lease is left alone by the scan",
-        {"shared.submissions:due_at": _always_due, f"{STORE}due_at": _always_due},
+        {"shared.submissions:due_at": always_due, f"{STORE}due_at": always_due},
         [f"{MODEL}test_r08"],
     ),
     Guard(
         "the lease counts beside the threshold",
-        {"shared.submissions:due_at": _due_without_lease},
+        {"shared.submissions:due_at": due_without_lease},
         ["tests/unit/test_submissions.py::test_due_is_the_latest_of_all_waits"],
     ),
     Guard(
@@ -272,10 +145,10 @@ GUARDS = [
     Guard("a batch never answers None", {"functions.consumer:failures_of": always(None)}),
     Guard(
         "what is finished is not claimed",
-        {"shared.pipeline:ACTIVE_STATES": _all_states},
+        {"shared.pipeline:ACTIVE_STATES": all_states},
         [f"{PIPELINE}test_r03_a_duplicate_delivery_has_one_effect_however_late"],
     ),
-    Guard("only legal moves", {"shared.submissions:LEGAL_MOVES": _any_move}),
+    Guard("only legal moves", {"shared.submissions:LEGAL_MOVES": any_move}),
     Guard(
         "attempts have a budget",
         {f"shared.{module}:MAX_ATTEMPTS": instead(99) for module in ("pipeline", "recovery", "submissions")},
@@ -287,7 +160,7 @@ GUARDS = [
         [f"{RECOVERY}test_a_waiting_one_is_sent_at_most_once_in_fifteen_minutes_and_never_gives_up"],
     ),
     Guard("counters in the transaction", {f"{STORE}count_change": always([])}),
-    Guard("history has a place for every move", {f"{STORE}move": _same_seq, "shared.verification:move": _same_seq}),
+    Guard("history has a place for every move", {f"{STORE}move": same_seq, "shared.verification:move": same_seq}),
     Guard(
         "a pause stops workers",
         {"shared.pipeline:pause_of": always(None)},
@@ -308,7 +181,7 @@ GUARDS = [
     ),
     Guard(
         "what is published is what was scanned",
-        {"shared.skill_store:content_hash_of": lambda original: lambda files: _Anything()},
+        {"shared.skill_store:content_hash_of": lambda original: lambda files: Anything()},
         [f"{MODEL}test_what_is_published"],
     ),
     Guard(
@@ -329,10 +202,10 @@ GUARDS = [
         {"shared.verification:_refuse_taken_name": always(None)},
         [f"{VERIFICATION}test_a_second_path_with_the_same_slug_is_rejected"],
     ),
-    Guard("an env is its batch's", {"shared.worker_context:worker_env_storage": _module_level}),
+    Guard("an env is its batch's", {"shared.worker_context:worker_env_storage": module_level}),
     Guard(
         "a retry waits for its time",
-        {"shared.pipeline:_early_until": _ignoring_not_before},
+        {"shared.pipeline:_early_until": ignoring_not_before},
         [f"{PIPELINE}test_r04_a_message_that_comes_too_early_gets_a_successor"],
         ("shared.pipeline:_early_until", lambda until: until is not None),
     ),
@@ -357,12 +230,12 @@ GUARDS = [
         {"shared.recovery:find_receipt": always_later(None)},
         [f"{MODEL}test_r01_three"],
     ),
-    Guard("a successor is sent", {"shared.pipeline:get_queue": _silent_queue}, [f"{MODEL}test_r34"]),
+    Guard("a successor is sent", {"shared.pipeline:get_queue": silent_queue}, [f"{MODEL}test_r34"]),
     Guard(
-        "a deferral gives the attempt back", {"shared.verification:Held.move": _keeping_attempts}, [f"{MODEL}test_r34"]
+        "a deferral gives the attempt back", {"shared.verification:Held.move": keeping_attempts}, [f"{MODEL}test_r34"]
     ),
     Guard(
-        "a reopen starts with all attempts", {"shared.intake:reopen": _keeping_all, "shared.admin:reopen": _keeping_all}
+        "a reopen starts with all attempts", {"shared.intake:reopen": keeping_all, "shared.admin:reopen": keeping_all}
     ),
     Guard(
         "an expired row counts as absent",
@@ -371,7 +244,7 @@ GUARDS = [
     ),
     Guard(
         "the store asks again",
-        {"shared.dynamo_kv:attempts_within": _one_try},
+        {"shared.dynamo_kv:attempts_within": one_try},
         [f"{MODEL}test_r15", f"{MODEL}test_r18"],
     ),
     Guard(
@@ -381,7 +254,7 @@ GUARDS = [
     ),
     Guard(
         "a record has its time",
-        {"shared.pipeline:asyncio": _untimed},
+        {"shared.pipeline:asyncio": untimed},
         [f"{PIPELINE}test_r23_one_record_hangs_and_its_siblings_finish"],
         hangs=True,
     ),
@@ -427,6 +300,6 @@ GUARDS = [
     Guard(
         "an outage of GitHub is no verdict",
         {"shared.github_http:GitHubHttp.down": lambda _: lambda self, why: import_module("shared.errors").Refused(why)},
-        ["tests/integration/test_github.py::test_R27_an_outage_defers_and_never_outlasts_its_time"],
+        ["tests/integration/test_github_http.py::test_R27_an_outage_defers_and_never_outlasts_its_time"],
     ),
 ]

@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import _hypothesis_pytestplugin  # noqa: F401 - first: it refuses to be loaded after a strategy was used
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -72,10 +73,10 @@ def _by_tests(guard: Guard) -> tuple[str | None, str]:
     options = ["-q", "-x", "--assert=plain", "--tb=no", "-p", "no:cacheprovider", *(["-k", wanted] if wanted else [])]
     if guard.hangs:
         return _in_a_process_of_its_own(guard, [*options, *files]), "–"
-    seen = Seen(guard)
-    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+    seen, said = Seen(guard), StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
         pytest.main([*options, *files], plugins=[seen])
-    assert seen.ran, f"The tests of {guard.name!r} could not be run."
+    assert seen.ran, f"The tests of {guard.name!r} could not be run.\n{said.getvalue()[-2000:]}"
     return seen.failed, "–"
 
 

@@ -21,6 +21,7 @@ from tests.faults.world import World
 from tests.support.invariants import histories_of
 
 STEPS = range(20)  # points of one worker with one upload; the last ones lie behind its end
+TRANSACTION = "TransactWriteItems"  # of a worker: the claim, the decision, the publication
 FIVE_MINUTES = timedelta(minutes=5)
 
 
@@ -61,11 +62,11 @@ def test_r01_a_worker_that_is_killed_at_any_point_costs_one_attempt_at_most_and_
     assert ends_published_once(world).attempts <= 2
 
 
-@pytest.mark.parametrize("at", [5, 9, 13])
+@pytest.mark.parametrize("at", [1, 2, 3])
 def test_r01_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided(world, at):
     world.submit("greeter", "good")
     for _ in range(4):
-        world.deliver(plan=Plan("crash", at))
+        world.deliver(plan=Plan("crash", at, on=TRANSACTION))
         world.tick(minutes=13)
     rest(world)
     record = only(world)
@@ -83,7 +84,7 @@ def test_r02_an_accepting_function_that_is_killed_at_any_point_loses_nothing_it_
 
 
 def test_r02_a_send_that_fails_is_made_up_for(world):
-    world.submit("greeter", "good", plan=Plan("down", 6))
+    world.submit("greeter", "good", plan=Plan("down", on="SendMessage"))
     assert not world.sqs.messages
     ends_published_once(world)
 
@@ -174,7 +175,7 @@ def test_r09_what_a_zombie_writes_after_a_takeover_is_refused(world, at):
 @pytest.mark.parametrize("stale", ["fence", "state", "version"])
 def test_r09_each_of_version_state_and_fence_alone_refuses_a_write(world, stale):
     world.submit("greeter", "good")
-    world.deliver(plan=Plan("pause", 8))
+    world.deliver(plan=Plan("pause", 2, on=TRANSACTION))
     record = only(world)
     wrong = {"fence": record.fence - 1, "version": record.version - 1, "state": State.TIER2_SCANNING}
     zombie = msgspec.structs.replace(record, **{stale: wrong[stale]})
@@ -183,13 +184,13 @@ def test_r09_each_of_version_state_and_fence_alone_refuses_a_write(world, stale)
     assert only(world) == record
 
 
-@pytest.mark.parametrize("at", range(16, 24))
+@pytest.mark.parametrize("at", [0, 1])
 def test_r10_a_worker_that_finishes_between_the_scans_read_and_write_wins(world, at):
     world.submit("greeter", "good")
-    world.deliver(plan=Plan("pause", 7))
+    world.deliver(plan=Plan("pause", 2, on=TRANSACTION))
     [worker] = world.held()
     world.tick(minutes=6)
-    world.scan(Plan("pause", at))
+    world.scan(Plan("pause", at, on=TRANSACTION))
     scans = world.held()[1:]
     world.go_on(worker)
     finished = world.records()
@@ -200,12 +201,12 @@ def test_r10_a_worker_that_finishes_between_the_scans_read_and_write_wins(world,
     ends_published_once(world)
 
 
-@pytest.mark.parametrize("at", range(16, 30))
+@pytest.mark.parametrize("at", [0, 1])
 def test_r13_overlapping_scans_rescue_once(world, at):
     world.submit("greeter", "good")
-    world.deliver(plan=Plan("crash", 5))
+    world.deliver(plan=Plan("crash", 1, on=TRANSACTION))
     world.tick(minutes=6)
-    world.scan(Plan("pause", at))
+    world.scan(Plan("pause", at, on=TRANSACTION))
     world.scan()
     for scan in world.held():
         world.go_on(scan)
@@ -232,7 +233,7 @@ def test_r18_a_lost_reply_to_any_write_of_a_worker_is_one_effect_and_costs_no_at
 
 
 def test_r18_a_lost_reply_to_an_accept_is_one_record(world):
-    first = world.submit("greeter", "good", plan=Plan("lose", 4))
+    first = world.submit("greeter", "good", plan=Plan("lose", on=TRANSACTION))
     assert first.flag is None
     assert only(world).id == first.submission.id
     ends_published_once(world)
@@ -379,7 +380,7 @@ def test_i7_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end(wor
 
 def test_what_is_published_is_what_was_scanned(world):
     world.submit("greeter", "good")
-    world.deliver(plan=Plan("pause", 12))
+    world.deliver(plan=Plan("pause", 2, on="get_files"))
     assert only(world).state is State.AUTO_APPROVED
     world.content.files[only(world).content_hash] = CONTENTS["blocked"]
     for worker in world.held():

@@ -215,8 +215,9 @@ class World:
         for _ in range(rounds):
             while self.sqs.visible():
                 self.deliver()
-            self.bury()
-            if not self.sqs.messages and not self._is_active():
+            while self.dead.visible():
+                self.bury()
+            if not self.sqs.messages and not self.dead.messages and not self._is_active():
                 break
             self.tick(minutes=5)
             self.scan()

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from shared import db
@@ -12,8 +13,8 @@ from shared.kv import Key
 from shared.pause import pause_queue
 from shared.recovery import park_undelivered, recover_stuck, rescue
 from shared.skill_search import search_skills
-from shared.submission_store import claim_submission, get_history, get_stuck_submissions, get_submission
-from shared.submissions import Rescue, State
+from shared.submission_store import claim_submission, create, get_history, get_stuck_submissions, get_submission
+from shared.submissions import Rescue, State, new_id
 from shared.timing import RESEND_PERIOD, STUCK_THRESHOLD
 from tests.support.builders import WHILE, a_bundle, processed, submitted
 from tests.support.invariants import check_invariants
@@ -288,3 +289,21 @@ async def test_r11_lost_leases_come_before_unindexed_skills_and_those_before_wha
         report = await scan(env, limit=2)
         done.append((report.requeued, report.indexed, report.sent_again, report.more))
     assert done == [(2, 0, 0, True), (0, 2, 0, True), (0, 1, 1, True), (0, 0, 2, False)]
+
+
+@pytest.mark.parametrize("others", ["not yet due", "waiting during a pause"])
+async def test_r11_2000_other_rows_do_not_keep_a_lost_lease_from_the_next_tick(env, others):
+    lost = await submitted(env, a_bundle("lost"))
+    await claimed(env, lost)
+    draft = await submitted(env, a_bundle("other"))
+    if others == "not yet due":
+        env.clock.forward(minutes=6)
+    for n in range(2000):
+        other = msgspec.structs.replace(draft, id=new_id(env.clock()), skill_path=f"other-{n}")
+        await within(env, lambda other=other: create(other))
+    if others != "not yet due":
+        env.clock.forward(minutes=6)
+        await within(env, lambda: pause_queue("eve", "maintenance"))
+    report = await scan(env)
+    assert report.requeued == 1
+    assert (await record(env, lost)).state == State.RECEIVED

@@ -1,13 +1,19 @@
 """R32: what is stored stays under its size limits, whatever people write into it."""
 
+import hashlib
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.receipt_store import read_receipt, receipt_put
+from shared.scanner import finding_for
 from shared.submission_store import LARGEST_ROW, row_of
 from shared.submissions import State, Submission, new_id
-from tests.support.builders import WHEN
+from tests.support.builders import WHEN, a_receipt
+
+LARGEST_ITEM = 400 * 1024  # of DynamoDB
 
 
 def a_submission(**fields) -> Submission:
@@ -32,3 +38,17 @@ def test_r32_a_reason_that_is_cut_says_so(letter):
     assert cut.skill_name == "me/tools/greeter"
     assert size_of(a_submission(reason=letter * 5000)) <= LARGEST_ROW
     assert row_of(a_submission(reason=letter * 20)).reason == letter * 20
+
+
+def test_r32_a_receipt_of_too_many_findings_fits_an_item_and_says_that_it_was_cut():
+    receipt = a_receipt("0" * 64)
+    findings = [
+        finding_for("FILE-SYMLINK", f"folder-{n}/{hashlib.sha256(str(n).encode()).hexdigest()}", f"leads to {n}" * 9)
+        for n in range(3000)
+    ]
+    many = msgspec.structs.replace(receipt, report=receipt.report.adding(findings))
+    put = receipt_put(many)
+    assert len(put.doc.encode()) < LARGEST_ITEM
+    stored = read_receipt(put.doc)
+    assert (len(stored.report.findings), stored.truncated) == (1000, True)
+    assert not read_receipt(receipt_put(receipt).doc).truncated
