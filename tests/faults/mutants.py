@@ -70,7 +70,17 @@ def _first_line(noticed: BaseException) -> str:
 def _by_tests(guard: Guard) -> tuple[str | None, str]:
     files = sorted({test.partition("::")[0] for test in guard.tests})
     wanted = " or ".join(test.partition("::")[2] for test in guard.tests if "::" in test)
-    options = ["-q", "-x", "--assert=plain", "--tb=no", "-p", "no:cacheprovider", *(["-k", wanted] if wanted else [])]
+    options = [
+        "-q",
+        "-x",
+        "--assert=plain",
+        "--tb=no",
+        "-p",
+        "no:unraisableexception",
+        "-p",
+        "no:cacheprovider",
+        *(["-k", wanted] if wanted else []),
+    ]
     if guard.hangs:
         return _in_a_process_of_its_own(guard, [*options, *files]), "–"
     seen, said = Seen(guard), StringIO()

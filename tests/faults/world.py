@@ -236,7 +236,9 @@ class World:
     # How
 
     def _is_active(self) -> bool:
-        return any(record.state in ACTIVE_STATES for record in self.records().values())
+        """Something is on its way, or published and not yet found by its words."""
+        unindexed = [key for key, item in self.dynamo.items.items() if "duePk" in item.attrs and key.pk[:6] == "skill:"]
+        return bool(unindexed) or any(record.state in ACTIVE_STATES for record in self.records().values())
 
     def _picked(self, picks: Sequence[int]) -> list[Sent]:
         visible = self.sqs.visible()
