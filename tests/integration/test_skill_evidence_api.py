@@ -10,7 +10,8 @@ from shared.external_scans import Outcome, claimed, finished
 from shared.skill_admin import block_skill
 from tests.support.builders import WHEN
 from tests.support.catalogue import a_skill
-from tests.support.marketplace import publish, put, raw, read, run, twice
+from tests.support.marketplace import list_, publish, put, raw, read, run, twice
+from tests.support.stub_github import StubGitHub
 
 pytestmark = pytest.mark.usefixtures("function_env")
 
@@ -85,6 +86,22 @@ def test_the_health_of_a_repository_is_never_an_error_to_its_reader(monkeypatch,
     assert (github.status, github.body) == (200, unknown | {"repoUrl": "https://github.com/acme/tools"})
     upload = twice(lambda: read("greeter/repo-health"))
     assert (upload.status, upload.body) == (200, unknown | {"repoUrl": None})
+
+
+def test_the_health_of_a_repository_is_asked_once_and_its_stars_are_in_every_list(monkeypatch):
+    with StubGitHub() as github:
+        github.repo("acme/tools", {"SKILL.md": "x"}, stars=42)
+        monkeypatch.setenv("GITHUB_API_URL", github.url)
+        runtime.close()
+        put(a_skill("acme/tools/pdf"), a_skill("acme/gone/csv"))
+        health = twice(lambda: read("acme/tools/pdf/repo-health")).body
+        assert set(health) == {"status", "checkedAt", "lastCommitAt", "githubStars", "repoUrl"}
+        assert (health["status"], health["githubStars"]) == ("ONLINE", 42)
+        assert twice(lambda: read("acme/gone/csv/repo-health")).body["status"] == "OFFLINE"
+        assert {skill["name"]: skill["githubStars"] for skill in list_().body["skills"]} == {
+            "acme/tools/pdf": 42,
+            "acme/gone/csv": None,
+        }
 
 
 # --- conditional requests -------------------------------------------------------------------------------------------
