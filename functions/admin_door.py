@@ -20,11 +20,19 @@ from shared.sessions import SESSION_TTL, Session, check_form_word, find_session,
 SESSION = "session"
 SIGN_IN = "sign-in"  # a cookie for the time of signing in: the form's word is bound to it
 SIGN_IN_TTL = timedelta(minutes=30)
-SECTIONS = {"/admin": "Review", "/admin/queue": "Queue", "/admin/audit": "Audit"}
+SECTIONS = {
+    "/admin": "Review",
+    "/admin/queue": "Queue",
+    "/admin/skills": "Skills",
+    "/admin/blocklist": "Blocklist",
+    "/admin/access": "Access",
+    "/admin/audit": "Audit",
+}
 DONE = {
     "approve": "Approved and published from the stored files.",
     "reject": "Rejected. Its author sees your reason.",
     "block": "Blocked.",
+    "unblock": "The block is lifted.",
     "requeue": "Queued again.",
     "dequeue": "Taken out of the queue.",
     "stuck": "Sent again.",
@@ -32,6 +40,17 @@ DONE = {
     "discard": "Discarded.",
     "pause": "The queue is paused.",
     "resume": "The queue goes on.",
+    "repair": "The counters are set right.",
+    "block-skill": "Blocked. It is out of the marketplace.",
+    "unblock-skill": "The block is lifted.",
+    "rescan-skill": "Scanned again under the rules of today.",
+    "delete-skill": "Deleted. Its name is never used again.",
+    "yank-skill": "This version is withdrawn.",
+    "unyank-skill": "This version is back.",
+    "settle": "Settled. The report no longer costs the skill any trust.",
+    "list": "It is on the blocklist, and out of the marketplace.",
+    "unlist": "It is off the blocklist. What was blocked stays blocked until somebody lifts that.",
+    "revoke": "Revoked. Its sessions are over.",
 }
 AUDIT_BELOW = 8  # entries under every section; /admin/audit has more
 
@@ -71,13 +90,13 @@ async def act(request: Request, path: str, show: Show, action: Action) -> Answer
     except RequestError as error:
         told = Told(problem=str(error), typed=form, status=STATUS[type(error)])
         return await show(request, session, told)
-    return see_other(f"{path}?done={done}")
+    return see_other(f"{path}{'&' if '?' in path else '?'}done={done}")
 
 
 async def section_page(
-    request: Request, session: Session, told: Told, path: str, template: str, entries: int = AUDIT_BELOW, **shown: Any
+    request: Request, session: Session, told: Told, path: str, template: str, audited: int = AUDIT_BELOW, **shown: Any
 ) -> Answer:
-    pause, audit = await asyncio.gather(find_pause(), get_audit(entries))
+    pause, audit = await asyncio.gather(find_pause(), get_audit(audited))
     return page(
         request,
         template,

@@ -4,11 +4,14 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+from functions import admin_skill_pages as skill_pages
 from functions.admin_door import Told, act, section, section_page, sign_in, sign_out, signed_in
 from functions.evidence import get_evidence
 from functions.http import Answer, Request, http_handler
 from functions.page_answers import explain
 from shared import admin, admin_upkeep
+from shared.auth import get_tokens, token_id
+from shared.community import list_reports
 from shared.db import now
 from shared.dead_letter_store import get_dead_letters
 from shared.errors import InvalidRequest, NotFound
@@ -27,6 +30,7 @@ VERBS = {
     "approve": admin.approve,
     "reject": admin.reject,
     "block": admin.block,
+    "unblock": admin.unblock,
     "requeue": admin.requeue,
     "dequeue": admin.dequeue,
 }
@@ -38,8 +42,8 @@ async def show_review(request: Request, session: Session, told: Told) -> Answer:
     """What waits for a person, with its evidence; and how the platform does."""
     at = now()
     held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
-    listing, stuck_, letters, hours, oldest = await asyncio.gather(
-        list_submissions(held), _stuck(at), get_dead_letters(), get_hours(at), get_oldest()
+    listing, stuck_, letters, reports, hours, oldest = await asyncio.gather(
+        list_submissions(held), _stuck(at), get_dead_letters(), list_reports(SHOWN), get_hours(at), get_oldest()
     )
     chosen = request.path.get("id") or request.query.get("review") or (listing.rows[0].id if listing.rows else None)
     return await section_page(
@@ -52,6 +56,7 @@ async def show_review(request: Request, session: Session, told: Told) -> Answer:
         chosen=await _evidence(chosen, at),
         stuck=stuck_,
         letters=letters,
+        reports=reports,
         throughput=None if hours is None else charts.throughput(hours),
         oldest=charts.oldest(oldest, at),
     )
@@ -113,8 +118,34 @@ async def pause(request: Request) -> Answer:
 
 
 async def recount(request: Request) -> Answer:
+    """Counting shows what it found at once; setting right is an action like others."""
+
+    async def repair(session: Session, form: dict[str, str]) -> str:
+        await admin_upkeep.repair_counters(session.token, form.get("why", ""))
+        return "repair"
+
+    if request.form().get("action") == "repair":
+        return await act(request, "/admin/queue", show_queue, repair)
     session = await signed_in(request)
     return await show_queue(request, session, Told(), await admin_upkeep.recount(session.token))
+
+
+async def show_access(request: Request, session: Session, told: Told) -> Answer:
+    """Who holds a token is for admins to know."""
+    is_admin = session.token.role == "admin"
+    tokens = [
+        views.TokenView(token_id(token), token.name, token.role, token.sha256 == session.token.sha256, revoked)
+        for token, revoked in (await get_tokens() if is_admin else [])
+    ]
+    return await section_page(request, session, told, "/admin/access", "admin_access.html", tokens=tokens)
+
+
+async def revoke(request: Request) -> Answer:
+    async def end(session: Session, form: dict[str, str]) -> str:
+        await admin_upkeep.revoke_token(form.get("id", ""), session.token, form.get("why", ""))
+        return "revoke"
+
+    return await act(request, "/admin/access", show_access, end)
 
 
 async def show_audit(request: Request, session: Session, told: Told) -> Answer:
@@ -124,6 +155,9 @@ async def show_audit(request: Request, session: Session, told: Told) -> Answer:
 ROUTES = {
     "GET /admin": section(show_review, "review"),
     "GET /admin/queue": section(show_queue),
+    "GET /admin/skills": section(skill_pages.show_skills, "name"),
+    "GET /admin/blocklist": section(skill_pages.show_blocklist),
+    "GET /admin/access": section(show_access),
     "GET /admin/audit": section(show_audit),
     "POST /admin/sign-in": sign_in,
     "POST /admin/sign-out": sign_out,
@@ -132,6 +166,10 @@ ROUTES = {
     "POST /admin/dead-letters": dead_letters,
     "POST /admin/pause": pause,
     "POST /admin/recount": recount,
+    "POST /admin/skills": skill_pages.change_skill,
+    "POST /admin/reports": skill_pages.settle_report,
+    "POST /admin/blocklist": skill_pages.change_blocklist,
+    "POST /admin/tokens": revoke,
 }
 handler = http_handler(ROUTES, explain)
 

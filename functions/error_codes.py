@@ -22,6 +22,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "invalid_since": "`since` is no `lastEventId` of an answer before.",
         "invalid_state": "There is no such state or category.",
         "invalid_action": "The panel has no such action.",
+        "invalid_severity": "The blocklist has no such severity.",
         "invalid_hours": "A pause lasts a number of hours from 1 to 24.",
         "invalid_report_type": "A report is of one of the types that the message lists.",
         "invalid_description": "A report says what is wrong, in the number of characters that the message names.",

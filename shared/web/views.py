@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from shared.auth import Revocation
 from shared.receipt_store import Receipt
 from shared.stats import Stats
 from shared.submission_list import Listing
@@ -21,6 +22,16 @@ class Stage(NamedTuple):
     actor: str
     reason: str | None
     took: timedelta | None
+
+
+class TokenView(NamedTuple):
+    """A token as operators may see it: never the token, never its whole hash."""
+
+    id: str
+    name: str
+    role: str
+    is_own: bool
+    revoked: Revocation | None
 
 
 def figures(stats: Stats) -> dict[str, int | None]:

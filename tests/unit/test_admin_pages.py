@@ -1,7 +1,6 @@
 """The admin panel's door: sessions, the word on every form, roles, and what a refusal looks like."""
 
 import base64
-import re
 
 import pytest
 
@@ -11,28 +10,13 @@ from shared.kv import Key, Put
 from shared.sessions import open_session
 from shared.submission_store import get_submission, move_submission
 from shared.submissions import State
+from tests.support.admin_forms import signed_in, word_in
 from tests.support.builders import a_bundle, submitted
 from tests.support.memory import ADMIN_TOKEN, FixedSecrets, within
 from tests.support.requests import call
 
 GETS = [route for route in admin_pages.ROUTES if route.startswith("GET ")]
 POSTS = [route for route in admin_pages.ROUTES if route.startswith("POST ") and route != "POST /admin/sign-in"]
-
-
-def word_in(page: str) -> str:
-    return re.search(r'name="word" value="([0-9a-f]{64})"', page)[1]
-
-
-async def signed_in(env, role: str = "admin") -> tuple[str, str]:
-    """The session cookie and a form's word, through the form itself."""
-    door = await call(env, "GET /admin")
-    nonce = door.cookies[0].partition(";")[0]
-    form = {"token": f"{ADMIN_TOKEN}-{role}", "word": word_in(door.text)}
-    entered = await call(env, "POST /admin/sign-in", form=form, cookies=[nonce])
-    assert (entered.status, entered.headers["location"]) == (303, "/admin")
-    cookie = entered.cookies[0].partition(";")[0]
-    panel = await call(env, "GET /admin", cookies=[cookie])
-    return cookie, word_in(panel.text)
 
 
 async def held(env, name: str = "doubtful"):

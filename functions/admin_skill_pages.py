@@ -1,0 +1,128 @@
+"""Sections of the admin pages about the marketplace: skills, what readers report of them, the blocklist."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from functions.admin_door import Told, act, section_page
+from functions.http import Answer, Request
+from shared import admin, admin_skills
+from shared.blocklist import SEVERITIES, BlockEntry, list_blocks
+from shared.community import list_reports
+from shared.db import now
+from shared.errors import Conflict, InvalidRequest, NotFound
+from shared.secret_store import AdminToken
+from shared.sessions import Session
+from shared.skill_store import get_skill_with_counts, get_versions
+from shared.web import skill_views as views
+
+REPORTS = 50
+SKILL_VERBS: dict[str, Callable[[str, AdminToken, str], Awaitable[Any]]] = {
+    "block": admin_skills.block_skill,
+    "unblock": admin_skills.unblock_skill,
+    "rescan": admin.rescan_skill,
+    "delete": admin_skills.delete_skill,
+}
+VERSION_VERBS = {"yank": admin_skills.yank, "unyank": admin_skills.unyank}
+
+
+async def show_skills(request: Request, session: Session, told: Told) -> Answer:
+    """One skill by its name, with what can be done about it; below it what readers report."""
+    name = (request.query.get("name") or told.typed.get("name", "")).strip()
+    chosen, reports = await asyncio.gather(_find(name), list_reports(REPORTS))
+    return await section_page(
+        request, session, told, "/admin/skills", "admin_skills.html", name=name, chosen=chosen, reports=reports
+    )
+
+
+async def change_skill(request: Request) -> Answer:
+    async def change(session: Session, form: dict[str, str]) -> str:
+        verb, name, why = form.get("action", ""), form.get("name", ""), form.get("why", "")
+        if verb in VERSION_VERBS:
+            await VERSION_VERBS[verb](name, form.get("version", ""), session.token, why)
+        elif verb in SKILL_VERBS:
+            await SKILL_VERBS[verb](name, session.token, why)
+        else:
+            known = ", ".join([*SKILL_VERBS, *VERSION_VERBS])
+            raise InvalidRequest(f"`action` must be one of {known}.", code="invalid_action")
+        return f"{verb}-skill"
+
+    back = f"/admin/skills?{urlencode({'name': request.form().get('name', '')})}"
+    return await act(request, back, show_skills, change)
+
+
+async def settle_report(request: Request) -> Answer:
+    async def settle(session: Session, form: dict[str, str]) -> str:
+        await admin_skills.settle_report(form.get("id", ""), session.token, form.get("why", ""))
+        return "settle"
+
+    return await act(request, "/admin/skills", show_skills, settle)
+
+
+async def show_blocklist(request: Request, session: Session, told: Told) -> Answer:
+    entries, failed = await list_blocks()
+    newest_first = sorted(entries, key=lambda entry: entry.discovered_at, reverse=True)
+    return await section_page(
+        request,
+        session,
+        told,
+        "/admin/blocklist",
+        "admin_blocklist.html",
+        entries=newest_first,
+        failed=failed,
+        severities=SEVERITIES,
+    )
+
+
+async def change_blocklist(request: Request) -> Answer:
+    async def change(session: Session, form: dict[str, str]) -> str:
+        if form.get("action") == "remove":
+            await admin_skills.remove_from_blocklist(form.get("id", ""), session.token, form.get("why", ""))
+            return "unlist"
+        await admin_skills.add_to_blocklist(_entry(form), session.token, form.get("why", ""))
+        return "list"
+
+    return await act(request, "/admin/blocklist", show_blocklist, change)
+
+
+class Chosen(NamedTuple):
+    """A skill for its card; a sentence where there is none of this name, or several."""
+
+    problem: str | None = None
+    candidates: Sequence[str] = ()
+    skill: views.SkillView | None = None
+    versions: Sequence[views.VersionView] = ()
+    open_reports: int | None = None
+
+
+async def _find(name: str) -> Chosen | None:
+    if not name:
+        return None
+    try:
+        skill, counts = await get_skill_with_counts(name)
+    except (NotFound, Conflict) as error:
+        return Chosen(str(error), (error.details or {}).get("candidates", ()))
+    versions = views.version_views(await get_versions(skill.name), skill.current_version)
+    shown = views.skill_view(skill, counts, now())
+    return Chosen(skill=shown, versions=versions, open_reports=counts.open_reports if counts else None)
+
+
+def _entry(form: dict[str, str]) -> BlockEntry:
+    given = {name: form.get(name, "").strip() or None for name in ("skillName", "sourceUrl", "contentHash")}
+    severity = form.get("severity", "high")
+    if given["skillName"] is None:
+        raise InvalidRequest("Say which skill this is about.", code="invalid_skill_name")
+    if severity not in SEVERITIES:
+        raise InvalidRequest(f"`severity` must be one of {', '.join(SEVERITIES)}.", code="invalid_severity")
+    name, source, content_hash = admin_skills.scoped(
+        given["skillName"], given["sourceUrl"], given["contentHash"], form.get("global") == "yes"
+    )
+    return BlockEntry(
+        skill_name=name,
+        source_url=source,
+        content_hash=content_hash,
+        severity=severity,
+        reason=" ".join(form.get("why", "").split()),
+        discovered_at=now(),
+    )
