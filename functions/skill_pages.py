@@ -18,6 +18,7 @@ from shared.limits import take_from_limit
 from shared.repo_health_store import RepoHealth, get_repo_health
 from shared.skill_search import SkillQuery, list_skills
 from shared.skill_store import get_skill_with_counts, get_versions
+from shared.skills import Skill
 from shared.standing import get_standings
 from shared.web import skill_views as views
 from shared.web.skill_text import render_skill_md
@@ -95,7 +96,7 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
         get_versions(found.name),
         get_security(found.name),
         _health((found.repo_url or "").lower()),
-        _document(found.content_hash),
+        _document(found),
         _diff(found.name, request.query.get("from"), request.query.get("to")),
     )
     return page(
@@ -136,10 +137,12 @@ async def _health(source: str) -> RepoHealth:
         return RepoHealth(source=source)
 
 
-async def _document(content_hash: str) -> Any:
-    """Without the bucket there is still a page that says so."""
+async def _document(skill: Skill) -> Any:
+    """Without the bucket there is still a page that says so. What is blocked is not handed out here either."""
+    if skill.is_blocked:
+        return None
     try:
-        files = await get_content().get_files(content_hash)
+        files = await get_content().get_files(skill.content_hash)
     except (NotFound, Unavailable):
         return None
     return render_skill_md(files.get("SKILL.md", b""))

@@ -173,16 +173,16 @@ def _rests_on(skill: Skill, counts: SkillCounts | None, at: datetime) -> list[Ti
         origin._replace(points=f"+{points.provenance}"),
         Tick(
             "check" if points.community >= 15 else "clock",
-            _community_words(community, counts is not None),
+            _community_words(skill, community, counts is not None),
             f"+{points.community}",
         ),
         *([Tick("check", "Approved by a person, or from a trusted owner")] if skill.cert_tier == "CERTIFIED" else []),
     ]
 
 
-def _community_words(community: Community, is_known: bool) -> str:
+def _community_words(skill: Skill, community: Community, is_known: bool) -> str:
     said = [
-        "was blocked before" if community.was_ever_blocked else "never blocked",
+        "blocked" if skill.is_blocked else "was blocked before" if community.was_ever_blocked else "never blocked",
         "reports unknown" if not is_known else "a report is open" if community.has_open_report else "no open report",
         f"older than {OLD_ENOUGH.days} days" if community.age > OLD_ENOUGH else f"not {OLD_ENOUGH.days} days old yet",
         words.counted(community.installs, "install") if is_known else "installs unknown",

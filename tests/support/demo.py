@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from shared.community import count_installs
 from tests.support import earlier
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
@@ -61,6 +62,7 @@ SKILLS = {
     "csv-cleaner": About(
         "Finds broken encodings, shifted columns and duplicate rows in CSV files.", "data", ["csv", "cleaning"], 5.5
     ),
+    "prompt-tuner": About("Makes prompts shorter without changing what they ask for.", "writing", ["prompts"], 12.9),
     "chart-picker": About(
         "Chooses the chart that answers the question, and says why not the others.", "data", ["charts"], 3.2
     ),
@@ -196,6 +198,15 @@ def text_of(name: str, more: str = "") -> str:
     return skill_md(name, about.description, about.tags, more, about.category)
 
 
+BLOCKED = "uploads/anonymous/prompt-tuner"
+INSTALLS = {
+    "uploads/anonymous/pdf-forms": 131,
+    "northwind/skills/log-triage": 74,
+    "northwind/skills/sql-review": 58,
+    "uploads/anonymous/csv-cleaner": 23,
+    "northwind/skills/release-notes": 12,
+    "uploads/anonymous/meeting-minutes": 3,
+}
 FIRST = text_of("pdf-forms").replace("2. Say what you are about to do, in one sentence.\n3.", "2.")
 
 
@@ -211,7 +222,11 @@ def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
     rejected = upload(platform, "half-done", "---\nname: half-done\n---\n")
     doubtful = upload(platform, "shell-helper", skill_md("shell-helper", "Helps.", []), files={"setup.sh": SETUP})
     wait_until_idle(platform)
+    _readers(platform, github)
     admin = AdminSession(platform, platform.admin_token)
+    pdf_forms = {"name": "uploads/anonymous/pdf-forms", "version": "1.0.1"}
+    admin.post("/admin/skills", action="yank", why="it lost the signatures of signed forms", **pdf_forms)
+    admin.post("/admin/skills", action="block", why="it sends prompts to its author", name=BLOCKED)
     admin.post(f"/admin/review/{doubtful['id']}", action="block", why="nobody can say who controls that address")
     admin.post("/admin/pause", action="pause", hours="1", why="the store is being moved")
     waiting = [upload(platform, name, skill_md(name, "Waits.", ["x"])) for name in ("unit-namer", "diff-reader")]
@@ -230,6 +245,14 @@ def _versions_of_pdf_forms(platform: Platform, github: StubGitHub) -> None:
         event = earlier.an_upload(hours_ago, "pdf-forms", {"SKILL.md": text}, token)
         [accepted] = earlier.relive(platform, github.url, [event])
         token = token or accepted.upload_token
+
+
+def _readers(platform: Platform, github: StubGitHub) -> None:
+    names = [name for name, installs in INSTALLS.items() for _ in range(installs)]
+    earlier.in_store_of(platform, github.url, lambda _: count_installs(names))
+    report = {"type": "misleading", "description": "It groups by time, not by cause, when lines have no level."}
+    status, answer = platform.json("POST", "/api/v1/skills/northwind/skills/log-triage/reports", report)
+    assert status == 201, answer
 
 
 def _the_day() -> list[earlier.Event]:

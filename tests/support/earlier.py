@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from unittest.mock import patch
 
 from shared import intake, pipeline
@@ -25,6 +25,7 @@ from tests.support.platform import Platform
 from tests.support.resources import CREDENTIALS
 
 WHILE = timedelta(seconds=60)
+T = TypeVar("T")
 
 
 class Event(NamedTuple):
@@ -43,6 +44,16 @@ def a_repository(hours_ago: float, url: str, path: str | None) -> Event:
 
 def relive(platform: Platform, github_url: str, events: Iterable[Event]) -> list[intake.Accepted]:
     """One after the other, the oldest first. Nothing is sent: no worker of the platform hears of them."""
+    in_order = sorted(events, key=lambda event: event.ago, reverse=True)
+
+    async def happen(env: Env) -> list[intake.Accepted]:
+        return [await _happen(env, event) for event in in_order]
+
+    return in_store_of(platform, github_url, happen)
+
+
+def in_store_of(platform: Platform, github_url: str, fn: Callable[[Env], Awaitable[T]]) -> T:
+    """Runs the platform's code here, on the platform's store."""
     info = platform.info
     environment = {
         **CREDENTIALS,
@@ -57,10 +68,9 @@ def relive(platform: Platform, github_url: str, events: Iterable[Event]) -> list
         "GITHUB_API_URL": github_url,
         "AWS_ENDPOINT_URL": info["endpoint"],
     }
-    in_order = sorted(events, key=lambda event: event.ago, reverse=True)
     # A thread of its own: an open browser runs a loop in this one.
     with patch.dict(os.environ, environment), ThreadPoolExecutor(1) as thread, _quiet():
-        return thread.submit(lambda: asyncio.run(_relive(in_order))).result()
+        return thread.submit(lambda: asyncio.run(_within(fn))).result()
 
 
 @contextmanager
@@ -73,11 +83,11 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-async def _relive(events: Iterable[Event]) -> list[intake.Accepted]:
+async def _within(fn: Callable[[Env], Awaitable[T]]) -> T:
     aws = Aws(load_settings())
     env = _env(aws)
     try:
-        return [await _happen(env, event) for event in events]
+        return await run_with_worker_env(env, lambda: fn(env))
     finally:
         await env.github.close()
         await aws.close()

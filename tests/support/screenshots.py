@@ -7,7 +7,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from tests.support.browser import NoBrowser, browser
-from tests.support.demo import fill, fill_github
+from tests.support.demo import BLOCKED, fill, fill_github
 from tests.support.platform import REPOSITORY, Platform
 from tests.support.stub_github import StubGitHub
 
@@ -36,6 +36,8 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "submission-rejected": f"/submissions/{ids['rejected']}",
         "submission-waiting": f"/submissions/{ids['waiting']}",
         "skills": "/skills",
+        "skills-search": "/skills?q=git&category=development",
+        "skill-blocked": f"/skills/{BLOCKED}",
         "skill": skill,
         "skill-diff": f"{skill}?from=1.0.0&to=1.0.2",
         "docs": "/docs",
@@ -43,6 +45,9 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "admin-sign-in": "/admin",
         "admin": "/admin",
         "admin-queue": "/admin/queue",
+        "admin-skills": "/admin/skills?name=pdf-forms",
+        "admin-blocklist": "/admin/blocklist",
+        "admin-access": "/admin/access",
         "admin-audit": "/admin/audit",
     }
 

@@ -131,3 +131,4 @@ async def test_another_blocked_skill_of_the_same_owner_is_told(env):
         "This skill is blocked. Do not install it, and remove it where it is installed. Why: it steals" in blocked.text
     )
     assert "npx" not in blocked.text
+    assert "The text of a blocked skill is not shown" in blocked.text
