@@ -186,7 +186,7 @@ GUARDS = [
     ),
     Guard(
         "the blocklist is asked",
-        {"shared.verification:worst_entry": always(None)},
+        {"shared.verification:worst_entry": always(None), "shared.pipeline:find_block": always_later(None)},
         [f"{VERIFICATION}test_the_blocklist_is_scoped_and_stops_an_approval"],
     ),
     Guard(
@@ -194,7 +194,8 @@ GUARDS = [
         {
             f"shared.{module}:clearance_key": lambda original: lambda content_hash: original("any")
             for module in ("verification", "receipt_store")
-        },
+        }
+        | {"shared.receipt_store:Clearance.covers": always(True)},
         [f"{VERIFICATION}test_approving_publishes_once_and_one_changed_byte_is_held_again"],
     ),
     Guard(
