@@ -60,6 +60,7 @@ def test_S17_a_stranger_sees_no_lease_fence_or_token(function_env):
     token = submit().body["uploadToken"]
     created = submit()
     for answer in (call(handler, ONE, path={"id": created.body["id"]}), call(handler, LIST), created):
+        assert answer.status < 300
         text = json.dumps(answer.body)
         assert token not in text
         assert not {"fence", "leaseOwner", "leaseUntil", "uploadTokenHash", "sentBy", "notBefore"} & set(answer.body)
