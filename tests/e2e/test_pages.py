@@ -90,7 +90,8 @@ def test_an_open_submission_follows_its_own_story(tab, platform):
     expect(tab.locator("[data-live]")).to_have_attribute("data-live", "live")
     tab.evaluate("window.sameDocument = true")
     admin.post("/admin/pause", action="resume", why="seen")
-    assert platform.json("POST", "/api/v1/admin/stuck/requeue", headers=_bearer(platform))[0] == 200
+    reason = {"reason": "the test goes on"}
+    assert platform.json("POST", "/api/v1/admin/stuck/requeue", reason, headers=_bearer(platform))[0] == 200
     admin.post(f"/admin/review/{answer['id']}", action="dequeue", why="the test moves it by hand")
     moved = re.compile("Published|the test moves it by hand")
     expect(tab.locator(".verdict-line")).to_contain_text(moved, timeout=LIVE)
@@ -232,7 +233,16 @@ def test_s06_nothing_submitted_runs_and_nothing_breaks_the_layout(browser, platf
     wait_until_idle(platform)
     tab = Tab(browser.new_context(viewport={"width": 390, "height": 844}))
     sign_in(tab.page, platform)
-    paths = ["/", "/queue", "/skills", "/skills/uploads/anonymous/nasty", "/admin"]
+    name = "uploads/anonymous/nasty"
+    paths = ["/", "/queue", "/queue?q=nasty", "/skills", "/skills?q=nasty", f"/skills/{name}"]
+    paths += [
+        "/admin",
+        "/admin/queue",
+        f"/admin/skills?name={name}",
+        "/admin/blocklist",
+        "/admin/access",
+        "/admin/audit",
+    ]
     for path in [*paths, *(f"/submissions/{one['id']}" for one in (good, bad))]:
         tab.page.goto(platform.url + path)
         for link in tab.page.locator(".prose a").all():
