@@ -123,7 +123,10 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
         if i < next_i or j < next_j:
             opcodes.append(("replace", i, next_i, j, next_j))
         if length:
-            opcodes.append(("equal", next_i, next_i + length, next_j, next_j + length))
+            # Runs that touch are one: two of them side by side would make a hunk in which nothing changes.
+            touches = bool(opcodes) and opcodes[-1][0] == "equal"
+            _, start, _, new_start, _ = opcodes.pop() if touches else ("equal", next_i, next_i, next_j, next_j)
+            opcodes.append(("equal", start, next_i + length, new_start, next_j + length))
         i, j = next_i + length, next_j + length
     return opcodes
 

@@ -17,8 +17,10 @@ NOT_PICTURED = (
     "queue-rejected",
     "submission-rejected",
     "submission-waiting",
+    "skills-search",
     "docs",
     "not-found",
+    "admin-access",
     "admin-audit",
 )  # like others, or dull
 

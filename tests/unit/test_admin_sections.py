@@ -101,7 +101,7 @@ async def test_a_name_that_nobody_or_several_have_is_told(env, greeter):
 async def test_a_reader_is_heard_and_the_report_settled(env, greeter):
     await within(env, lambda: add_report(NAME, "misleading", "<b>It does not greet.</b>", now()))
     panel = await Panel.open(env)
-    assert "<b>1</b> open reports" in await panel.get("/admin")
+    assert "<b>1</b> open report<" in await panel.get("/admin")
     page = await panel.get("/admin/skills")
     assert "&lt;b&gt;It does not greet.&lt;/b&gt;" in page
     report_id = re.search(r'action="/admin/reports">.*?name="id" value="([^"]+)"', page, re.DOTALL)[1]

@@ -114,3 +114,10 @@ def test_S13_no_content_makes_a_diff_expensive(monkeypatch):
         assert applied("\n".join(old), diff.patch) == "\n".join(new)
     assert max(compared) <= MAX_CELLS
     assert sum(compared) <= MAX_LINES * 200 * len(cases)
+
+
+def test_every_hunk_has_a_change_in_it():
+    old = "---\nname: x\ndescription: y\nmetadata:\n  tags: []\n---\n\n# t\n\nUse it.\n\n1. Read\n2. Do it:\n\n| a |\n"
+    new = old.replace("2. Do it:", "2. Say\n3. Do it:")
+    [diff] = diff_files({"SKILL.md": old.encode()}, {"SKILL.md": new.encode()})
+    assert [line for line in diff.patch.split("\n") if line.startswith("@@")] == ["@@ -10,6 +10,7 @@"]
