@@ -17,7 +17,6 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from shared.submissions import CATEGORY_OF
@@ -116,10 +115,8 @@ class Soak:
         self.poison.append(sent["MessageId"])
 
     def scan_on_demand(self, dice: random.Random) -> None:
-        token = {"authorization": f"Bearer {self.faulty.platform.admin_token}"}
-        with suppress(OSError, ValueError):
-            self.faulty.platform.json("POST", "/api/v1/admin/stuck/requeue", headers=token)
-            self.scans += 1
+        self.faulty.scan()
+        self.scans += 1
 
     def outages(self) -> None:
         """GitHub for two hours, then the judge, scaled; in a short soak for a good third of it each."""

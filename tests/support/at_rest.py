@@ -146,7 +146,7 @@ def _not_at_rest(faulty: FaultyPlatform, before: dict[str, Any]) -> Problems:
         f"I13: {n} messages are in {q}" for q in ("queueUrl", "deadLetterQueueUrl") if (n := faulty.messages(q))
     ]
     for _ in range(2):
-        report = faulty.admin("POST", "stuck/requeue")
+        report = faulty.scan()
         if report["found"] or report["failed"]:
             problems.append(f"I13: a scan at rest found {report}")
     if records_of(faulty.stored()) != before:

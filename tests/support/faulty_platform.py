@@ -78,9 +78,13 @@ class FaultyPlatform:
         eventually(lambda: self.record(submission_id)["state"] in states, seconds)
         return self.submission(submission_id)
 
-    def admin(self, method: str, path: str) -> Any:
+    def scan(self) -> dict[str, Any]:
+        """The stuck scan, on demand."""
+        return self.admin("POST", "stuck/requeue", {"reason": "looking"})
+
+    def admin(self, method: str, path: str, body: Any = None) -> Any:
         token = {"authorization": f"Bearer {self.platform.admin_token}"}
-        status, answer = self.insist(method, f"/api/v1/admin/{path}", headers=token)
+        status, answer = self.insist(method, f"/api/v1/admin/{path}", body, token)
         assert status == 200, answer
         return answer
 
