@@ -1,5 +1,6 @@
 """The submission queue. A message names a submission and nothing else: the record is the truth."""
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -10,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import PlatformError, Unavailable
 from shared.submissions import is_id
+from shared.timing import STORE_BUDGET, seconds_left
 
 SCHEMA = 1
 
@@ -89,9 +91,11 @@ class SqsQueue:
         await self._call("GetQueueAttributes", {"AttributeNames": ["ApproximateNumberOfMessages"]})
 
     async def _call(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Never longer than the time that is left: whoever accepted a submission must still say so."""
         try:
-            return await self._wire(operation, {"QueueUrl": self._url, **params})
-        except (BotoCoreError, ClientError) as error:
+            async with asyncio.timeout(seconds_left(STORE_BUDGET)):
+                return await self._wire(operation, {"QueueUrl": self._url, **params})
+        except (BotoCoreError, ClientError, TimeoutError) as error:
             raise Unavailable("The queue does not answer.") from error
 
 

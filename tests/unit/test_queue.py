@@ -1,12 +1,15 @@
 """Messages: R30, old and new ones are understood; R21, poison is told at first sight."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.queue import Message, Poison, body_of, parse_body, whole_seconds
+from shared.errors import Unavailable
+from shared.queue import Message, Poison, SqsQueue, body_of, parse_body, whole_seconds
+from shared.timing import time_limit
 
 ID = "sub_01kk2v5q3n8d7a6f5e4d3c2b1a"
 
@@ -72,3 +75,11 @@ def test_R21_any_text_is_a_message_or_poison(body):
 )
 def test_a_delay_is_whole_seconds_that_sqs_takes_and_never_shorter_than_asked(delay, seconds):
     assert whole_seconds(timedelta(seconds=delay)) == seconds
+
+
+async def test_r02_a_queue_that_hangs_leaves_whoever_accepted_the_time_to_say_so():
+    async def hangs(operation, params):
+        await asyncio.Event().wait()
+
+    with time_limit(timedelta(milliseconds=20)), pytest.raises(Unavailable):
+        await asyncio.wait_for(SqsQueue(hangs, "q").send(ID), 30)
