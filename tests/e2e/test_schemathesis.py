@@ -29,7 +29,7 @@ def test_no_answer_breaks_the_contract(platform, tmp_path):
         [
             Path(sys.executable).with_name("st"),
             *("--config-file", CONFIG, "--no-color", "run", f"{platform.url}/api/v1/openapi.json"),
-            *("--header", f"Authorization: Bearer {platform.admin_token}", "--workers", "2"),
+            *("--header", f"Authorization: Bearer {platform.admin_token}", "--workers", "1"),
         ],
         cwd=tmp_path,
         capture_output=True,
