@@ -2,11 +2,14 @@
 
 import re
 from html.parser import HTMLParser
+from urllib.parse import urlencode
 
 import pytest
 
 from functions import admin_pages, pages
 from shared import admin, intake
+from shared.community import add_report
+from shared.db import now
 from shared.secret_store import AdminToken
 from shared.sessions import open_session
 from shared.submission_store import move_submission
@@ -77,6 +80,8 @@ async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
     await within(env, lambda: move_submission(held, State.ON_HOLD, "system", f"`{SCRIPT}` and {SCRIPT}", error=SCRIPT))
     cookie = await _session(env)
     full = f"uploads/anonymous/{name}"
+    a_report = {"type": SCRIPT, "description": f"</textarea>{SCRIPT}"}  # refused, with what was typed in its field
+    await within(env, lambda: add_report(full, "other", SCRIPT, now()))
     answers = [
         await call(env, "GET /"),
         await call(env, "GET /queue"),
@@ -88,6 +93,10 @@ async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
         *[await call(env, route, cookies=[cookie]) for route in admin_pages.ROUTES if route.startswith("GET ")],
         await call(env, "GET /submit", "/submit?repoUrl=%22%3E%3Cscript%3Ealert(1)%3C/script%3E"),
         await call(env, "GET /skills/{proxy+}", "/skills/x", proxy=SCRIPT),
+        await call(env, "GET /queue", f"/queue?{urlencode({'q': SCRIPT})}"),
+        await call(env, "GET /skills", f"/skills?{urlencode({'q': SCRIPT, 'category': SCRIPT, 'author': SCRIPT})}"),
+        await call(env, "GET /admin/skills", f"/admin/skills?{urlencode({'name': SCRIPT})}", cookies=[cookie]),
+        await call(env, "POST /skills/{proxy+}", f"/skills/{full}/reports", form=a_report, proxy=f"{full}/reports"),
     ]
     for answer in answers:
         assert inline_parts(answer.text) == []

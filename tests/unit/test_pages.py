@@ -371,10 +371,11 @@ async def test_assets_are_cached_for_a_year_under_the_name_of_their_content(env)
         assert found.status == (200 if name == "app.css" else 404)
 
 
-async def test_a_page_weighs_less_than_100_kb_compressed():
+@pytest.mark.parametrize("path", ["/", "/queue", "/skills", "/submit", "/admin", "/docs"])
+async def test_a_page_weighs_less_than_100_kb_compressed(path):
     env = memory_env()
     await many(env, 60)
-    assert await weight_of(env, "/queue") < 100_000
+    assert await weight_of(env, path) < 100_000
 
 
 async def test_unknown_addresses_are_a_page_for_people_and_json_for_programs(env):
