@@ -245,12 +245,13 @@ async def _ask_judge(held: Held, fetched: Fetched, because: str) -> Judgement | 
 
 def _facts(content_hash: str, receipt: Receipt, outcome: Outcome) -> dict[str, Any]:
     judgement = receipt.judgement
+    is_usable = not receipt.report.front_matter.errors  # else no score stands for it: 100 beside "rejected" misleads
     return {
         "content_hash": content_hash,
         "unseen": receipt.unseen,
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
-        "score": receipt.report.score,
+        "score": receipt.report.score if is_usable else None,
         "judged": judgement.judged if judgement else "not_judged",
         "judge_score": judgement.score if judgement else None,
         "cert_tier": outcome.cert_tier,

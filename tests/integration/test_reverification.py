@@ -103,6 +103,7 @@ async def test_an_unusable_skill_leaves_its_receipt_and_cannot_be_approved(env, 
     receipt = await within(env, lambda: find_receipt(rejected))
     assert receipt.report.front_matter.errors
     assert "SKILL.md cannot be used" in rejected.reason
+    assert rejected.score is None, "a good score beside a rejection would mislead"
     with pytest.raises(Conflict, match="no usable name"):
         await within(env, lambda: admin.approve(rejected.id, ANNA, "looks fine"))
 
