@@ -54,9 +54,10 @@ def versions_of(faulty, name: str) -> int:
     return sum(key.pk == f"version:uploads/anonymous/{name}" for key in faulty.stored().items)
 
 
-def settled(faulty) -> None:
-    """Every message that is not waiting for the end of the outage is worked off."""
-    eventually(lambda: faulty.messages() <= 6, 60)
+def settled(faulty, doubled: int = 0) -> None:
+    """Every message that is not waiting for the end of the outage is worked off. `doubled`: how many of those that wait
+    may have been sent twice."""
+    eventually(lambda: faulty.messages() <= 6 + doubled, 60)
 
 
 def unsent(faulty, name: str) -> str:
@@ -260,7 +261,7 @@ def test_r18_one_submission_that_loses_the_reply_to_every_kind_of_write_leaves_o
     again = faulty.upload("r18")
     eventually(lambda: all(fault.hits for fault in lost), 30)
     assert (again["id"], again["alreadyVerified"]) == (first["id"], True)
-    settled(faulty)
+    settled(faulty, doubled=1)  # the lost reply may have been that to one who waits for GitHub or the judge
     done = faulty.submission(first["id"])
     assert states(done) == ["RECEIVED", "TIER1_SCANNING", "TIER2_SCANNING", "AUTO_APPROVED", "PUBLISHED"]
     assert versions_of(faulty, "r18") == 1

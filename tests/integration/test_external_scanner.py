@@ -146,6 +146,8 @@ def test_a_signal_stops_it_cleanly(tmp_path, number):
     log = tmp_path / "output"
     with log.open("w") as output:
         started = command(tmp_path, "--url", NOBODY, "--poll", "600", **with_secret(tmp_path))
+        # What starts in the background of a shell inherits that it ignores SIGINT; a terminal's Ctrl-C is meant here.
+        started["args"] = ["env", "--default-signal=INT", *started["args"]]
         process = subprocess.Popen(**started, stdout=output, stderr=subprocess.STDOUT)
     try:
         eventually(lambda: "no usable answer" in log.read_text(), 60)
@@ -153,5 +155,6 @@ def test_a_signal_stops_it_cleanly(tmp_path, number):
         assert process.wait(20) == 0
     finally:
         process.kill()
+        process.wait()
     assert log.read_text().endswith("Stopped.\n")
     assert "Traceback" not in log.read_text()

@@ -39,6 +39,9 @@ class MemoryDynamo:
             case "PutItem":
                 self._write([("Put", params)], by, "ConditionalCheckFailedException")
                 return {}
+            case "UpdateItem":
+                self._write([("Update", params)], by, "ConditionalCheckFailedException")
+                return {"Attributes": _wire(_key(params["Key"]), self.items[_key(params["Key"])])}
             case "TransactWriteItems":
                 actions = [next(iter(action.items())) for action in params["TransactItems"]]
                 self._write(actions, by, "TransactionCanceledException")
@@ -147,6 +150,8 @@ def _after(kind: str, action: Mapping[str, Any], before: Stored | None) -> Store
         counts = dict(before.attrs) if before else {}
         for name, value in re.findall(r"(#\w+) (:\w+)", action["UpdateExpression"]):
             counts[names[name]] = counts.get(names[name], 0) + _native(values[value])
+        for name, value in re.findall(r"(#\w+) = (:\w+)", action["UpdateExpression"]):
+            counts[names[name]] = _native(values[value])
         return Stored(before.doc if before else "", counts)
     return None if kind == "Delete" else before
 
