@@ -20,6 +20,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "invalid_idempotency_key": "An Idempotency-Key has 16 to 128 printable characters.",
         "invalid_ids": "`ids` has 1 to 100 ids, separated by commas.",
         "invalid_since": "`since` is no `lastEventId` of an answer before.",
+        "invalid_content_hash": "A content hash has 64 hexadecimal digits in lower case.",
         "invalid_state": "There is no such state or category.",
         "invalid_action": "The panel has no such action.",
         "invalid_severity": "The blocklist has no such severity.",

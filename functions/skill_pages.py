@@ -10,11 +10,12 @@ from functions.http import STATUS, Answer, Request
 from functions.page_answers import page, refuse_foreign_form, see_other, url_with
 from shared.community import add_report
 from shared.cursor import make_cursor, read_cursor
-from shared.db import get_content, now
+from shared.db import now
 from shared.diffs import diff_files, summary_of
 from shared.errors import InvalidRequest, NotFound, TooManyRequests, Unavailable
 from shared.external_scan_store import get_security
 from shared.limits import take_from_limit
+from shared.published_content import get_published_files
 from shared.repo_health_store import RepoHealth, get_repo_health
 from shared.skill_search import SkillQuery, list_skills
 from shared.skill_store import get_skill_with_counts, get_versions
@@ -97,7 +98,7 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
         get_security(found.name),
         _health((found.repo_url or "").lower()),
         _document(found),
-        _diff(found.name, request.query.get("from"), request.query.get("to")),
+        _diff(found, request.query.get("from"), request.query.get("to")),
     )
     return page(
         request,
@@ -142,20 +143,20 @@ async def _document(skill: Skill) -> Any:
     if skill.is_blocked:
         return None
     try:
-        files = await get_content().get_files(skill.content_hash)
-    except (NotFound, Unavailable):
+        files = await get_published_files(skill.content_hash)
+    except Unavailable:
         return None
     return render_skill_md(files.get("SKILL.md", b""))
 
 
-async def _diff(name: str, from_version: str | None, to_version: str | None) -> Any:
-    if from_version is None or to_version is None:
+async def _diff(skill: Skill, from_version: str | None, to_version: str | None) -> Any:
+    if from_version is None or to_version is None or skill.is_blocked:
         return None
-    hashes = {version.version: version.content_hash for version in await get_versions(name)}
+    hashes = {version.version: version.content_hash for version in await get_versions(skill.name)}
     if from_version not in hashes or to_version not in hashes:
         raise NotFound("One of these versions does not exist.")
     before, after = await asyncio.gather(
-        get_content().get_files(hashes[from_version]), get_content().get_files(hashes[to_version])
+        get_published_files(hashes[from_version]), get_published_files(hashes[to_version])
     )
     files = diff_files(before, after)
     return views.diff_view(from_version, to_version, summary_of(files), files)

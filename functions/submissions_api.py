@@ -53,6 +53,7 @@ from shared.waiting import Line, get_line
 
 QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
 IDLE_RETRY = 5000
+WHOLE_REQUEST = ("queue_full", "idempotency_key_reused")
 SUBMITS_IN_FLIGHT = 5
 SARIF = "application/sarif+json"
 _ID = {"id": SubmissionId}
@@ -263,6 +264,9 @@ async def _submit_several(
             skipped.append(Skipped(name=skill.name, path=skill.path, code=outcome.code, message=str(outcome)))
         else:
             raise outcome
+    refused = next((o for o in outcomes if isinstance(o, RequestError) and o.code in WHOLE_REQUEST), None)
+    if refused and not accepted:
+        raise refused  # it is about the request, not about one skill of it
     submissions = [answer.body for answer in accepted]
     body = Batch(submissions=submissions, count=len(accepted), skipped=skipped, repo_url=repo_url)
     return Answer(body, 201 if any(answer.status == 201 for answer in accepted) else 200)

@@ -36,7 +36,7 @@ from shared.skill_store import find_skill, get_skill, publish_stored
 from shared.skills import Skill
 from shared.submission_list import find_ids_by_reason
 from shared.submission_store import commit, get_submission
-from shared.submissions import ACTIVE_STATES, Change, Rescue, State, Submission, move, reopen
+from shared.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
 from shared.telemetry import logger
 from shared.timing import DEFAULT_PAUSE
 
@@ -57,10 +57,11 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     submission = await get_submission(submission_id)
     require_role(by, role_for(submission))
     receipt = await find_receipt(submission)
-    if receipt is None:
+    if receipt is None or submission.scanned_commit not in (None, submission.commit):
         raise Conflict("This was never scanned to the end, so there is nothing to approve. Requeue it instead.")
     if receipt.report.front_matter.errors:
         raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
+    _refuse_taken(submission, await find_skill(submission.skill_name))
     skill = await _published(submission)
     await refuse_other_entries(_named(submission, skill))
     fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
@@ -133,7 +134,20 @@ async def requeue(submission_id: str, by: AdminToken, why: str, seen: int | None
     reason = _reason(why)
     submission = await get_submission(submission_id)
     require_role(by, role_for(submission))
+    if submission.state in CATEGORIES["published"]:
+        raise Conflict(
+            "It is published. New content comes by submitting it; a rescan looks again.", code="illegal_move"
+        )
     return await _send(await _decide(submission, State.RECEIVED, "requeue", by, reason, seen))
+
+
+def _refuse_taken(submission: Submission, skill: Skill | None) -> None:
+    if skill and skill.submission_id != submission.id:
+        raise Conflict(f"The name {skill.name} was published by submission {skill.submission_id}. Reject this one.")
+    if skill and submission.content_hash in skill.yanked_content:
+        raise Conflict(
+            f"A version of {skill.name} with exactly this content was yanked. Put that version back instead."
+        )
 
 
 class Retried(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -178,6 +192,8 @@ async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submiss
         raise Conflict("This message names no submission, so there is nothing to retry. Discard it instead.")
     submission = await get_submission(letter.submission_id)
     require_role(by, role_for(submission))
+    if submission.state in CATEGORIES["published"]:
+        raise Conflict("Its submission was published since. Discard the letter instead.", code="illegal_move")
     audit = audit_put(by, "retry dead letter", submission.id, reason)
     return await _send(await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit]))
 

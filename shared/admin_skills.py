@@ -1,6 +1,7 @@
 """What people decide about the marketplace: the blocklist, published skills, reports. Every action is audited."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,17 +11,18 @@ from shared.auth import require_role
 from shared.blocklist import BlockEntry, add_block, blocked_by, remove_block
 from shared.community import Report
 from shared.db import get_kv, get_settings, now
-from shared.errors import Conflict, InvalidRequest
+from shared.errors import Conflict, InvalidRequest, Unavailable
 from shared.kv import Put, query_all
 from shared.reputation import FULL_NAME, source_named
 from shared.secret_store import AdminToken
 from shared.skill_admin import source_of
 from shared.skill_source import UPLOADS, parse_repo_url
-from shared.skill_store import enumerate_published_skills, find_skill, get_skill
+from shared.skill_store import LONGEST_NAME, enumerate_published_skills, find_skill, get_skill
 from shared.skills import Skill
 from shared.telemetry import logger
 
 TRIES = 5  # at a skill that others change at the same moment
+CONTENT_HASH = re.compile("[0-9a-f]{64}", re.ASCII)
 
 
 class Added(NamedTuple):
@@ -40,6 +42,10 @@ def scoped(
     """What an entry is about. Everywhere only when said so: blocking one "google" must not block every skill of that
     name."""
     source = source_url and _source(source_url)
+    if content_hash and not CONTENT_HASH.fullmatch(content_hash):
+        raise InvalidRequest("`contentHash` has 64 of the characters 0-9 and a-f.", code="invalid_content_hash")
+    if len(skill_name) > LONGEST_NAME:
+        raise InvalidRequest(f"A name has at most {LONGEST_NAME} characters.", code="invalid_skill_name")
     if is_global and (source or content_hash):
         raise InvalidRequest("Either a source or content, or everywhere: not both.", code="invalid_scope")
     if source is None and content_hash is None and not is_global:
@@ -135,8 +141,10 @@ async def _named_by(entry: BlockEntry) -> Sequence[Skill]:
         names = {row.sort for row in await query_all(get_kv(), f"skill:alias:{entry.skill_name.lower()}")}
     found = [skill for skill in await asyncio.gather(*map(find_skill, names)) if skill]
     if entry.content_hash:
-        everything = (await enumerate_published_skills()).skills
-        copies = [skill for skill in everything if skill.content_hash == entry.content_hash]
+        everything = await enumerate_published_skills()
+        if everything.failed:
+            raise Unavailable("Not every skill could be read: the entry is made, ask again to take out its copies.")
+        copies = [skill for skill in everything.skills if skill.content_hash == entry.content_hash]
         own = [skill for skill in found if skill.content_hash == entry.content_hash and skill not in copies]
         return [*own, *copies]
     return [skill for skill in found if entry.source_url in (None, source_of(skill))]

@@ -74,5 +74,7 @@ def _entries(named: Named, reason: str, severity: str) -> list[BlockEntry]:
 async def _signatures(named: Named) -> list[tuple[str, tuple[int, ...]]]:
     """Of what was scanned. What never was has none, so its copies are not known."""
     read = await get_kv().get_many(named.content.values())
+    if read.failed:
+        raise Unavailable("The receipts of this skill could not be read.")
     receipts = map(read_receipt, read.found.values())
     return [(receipt.content_hash, receipt.report.signature) for receipt in receipts]

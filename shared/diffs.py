@@ -13,6 +13,7 @@ import msgspec
 
 MAX_LINES = 4000  # of one file: a larger one is told to have changed, not shown
 MAX_LINES_IN_ALL = 10_000
+MAX_BYTES_IN_ALL = 1024 * 1024  # of both sides: an answer must fit into what a function may say
 MAX_CELLS = 40_000  # lines by lines: what is compared at once; beyond, all of it counts as replaced
 CONTEXT = 3
 _CUT_OFF = "\n\\ No newline at end of file"
@@ -30,14 +31,15 @@ class FileDiff(msgspec.Struct, frozen=True):
 
 def diff_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[FileDiff]:
     paths = sorted(before.keys() | after.keys())
-    left = MAX_LINES_IN_ALL
+    left, bytes_left = MAX_LINES_IN_ALL, MAX_BYTES_IN_ALL
     diffs = []
     for path in paths:
         if before.get(path) != after.get(path):
             old, new = _lines(before.get(path)), _lines(after.get(path))
             left -= len(old or ()) + len(new or ())
+            bytes_left -= len(before.get(path, b"")) + len(after.get(path, b""))
             status = "added" if path not in before else "removed" if path not in after else "modified"
-            diffs.append(_diff(path, status, old, new if left >= 0 else None))
+            diffs.append(_diff(path, status, old, new if min(left, bytes_left) >= 0 else None))
     return diffs
 
 

@@ -34,6 +34,8 @@ class DynamoKV:
         self._batches = asyncio.Semaphore(BATCHES_IN_FLIGHT)
 
     async def get(self, key: Key) -> str | None:
+        if not is_usable(key):
+            return None
         answer = await self._call(
             "GetItem",
             {"TableName": self._table, "Key": _wire_key(key), "ConsistentRead": True, **_DOC},
@@ -56,7 +58,7 @@ class DynamoKV:
             rows = [
                 Row(Key(item["pk"]["S"], item["sk"]["S"]), item[sort_key]["S"], item.get(text_key, _EMPTY)["S"])
                 for item in answer["Items"]
-                if self._is_alive(item)
+                if self._is_alive(item) and item[sort_key]["S"] not in (query.after, query.before)
             ]
             more = answer.get("LastEvaluatedKey")
             if rows or not more:
@@ -298,11 +300,12 @@ def _query_params(table: str, query: Query) -> dict[str, Any]:
     pk_name, sk_name = (f"{query.index}Pk", f"{query.index}Sk") if query.index else ("pk", "sk")
     names, values = {"#p": pk_name}, {":p": _wire_value(query.pk)}
     condition = "#p = :p"
-    for value, test in ((query.after, "#s > :s"), (query.before, "#s < :s"), (query.prefix, "begins_with(#s, :s)")):
-        if value is not None:
-            condition += f" AND {test}"
-            names["#s"] = sk_name
-            values[":s"] = _wire_value(value)
+    if query.after is not None and query.before is not None:  # DynamoDB takes one condition on a key, and this includes
+        condition += " AND #s BETWEEN :s AND :t"  # both ends: `query` leaves them out
+        names["#s"] = sk_name
+        values |= {":s": _wire_value(query.after), ":t": _wire_value(query.before)}
+    else:
+        condition += _bound(query, sk_name, names, values)
     return {
         "TableName": table,
         "KeyConditionExpression": condition,
@@ -312,3 +315,13 @@ def _query_params(table: str, query: Query) -> dict[str, Any]:
         **({"Limit": query.limit} if query.limit else {}),
         **({"IndexName": query.index} if query.index else {"ConsistentRead": True}),
     }
+
+
+def _bound(query: Query, sk_name: str, names: dict[str, str], values: dict[str, dict[str, str]]) -> str:
+    tests = ((query.after, "#s > :s"), (query.before, "#s < :s"), (query.prefix, "begins_with(#s, :s)"))
+    for value, test in tests:
+        if value is not None:
+            names["#s"] = sk_name
+            values[":s"] = _wire_value(value)
+            return f" AND {test}"
+    return ""

@@ -1,11 +1,13 @@
 """Results of scanners elsewhere. A critical one takes the skill out of the marketplace."""
 
+from shared.blocklist import add_block, entry_for
 from shared.db import now
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.external_scan_dispatch import claim_lost, get_claimed_scan
 from shared.external_scan_store import replace_scan
 from shared.external_scans import ExternalScan, Outcome, finished, is_critical
-from shared.skill_admin import block_skill
+from shared.skill_admin import block_skill, source_of
+from shared.skill_store import get_skill
 from shared.telemetry import count, logger
 
 TRIES = 5
@@ -21,7 +23,7 @@ async def report_result(
     if scan.outcome is not None:
         return _repeated(scan, outcome)
     if is_critical(outcome):  # first: if we fail after it, the scanner reports again, and blocking twice is blocking
-        await on_critical(skill_name, _reason(provider, outcome), "system")
+        await on_critical(skill_name, content_hash, _reason(provider, outcome), "system")
     after = finished(scan, outcome, now())
     if not await replace_scan(scan, after):
         return await _changed_meanwhile(scan, outcome)
@@ -29,10 +31,15 @@ async def report_result(
     return after
 
 
-async def on_critical(name: str, reason: str, actor: str) -> None:
+async def on_critical(name: str, content_hash: str, reason: str, actor: str) -> None:
+    """Another version may be the current one by now: then only the content that was looked at is banned."""
     for _ in range(TRIES):
         try:
-            await block_skill(name, reason, actor)
+            skill = await get_skill(name)
+            if skill.content_hash != content_hash:
+                await add_block(entry_for(skill.name, reason, source_of(skill), "critical", content_hash))
+            else:
+                await block_skill(name, reason, actor)
         except NotFound:
             return  # gone already
         except Conflict:

@@ -44,6 +44,7 @@ async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
     at = now()
     paused = await find_pause() is not None
     lost = await get_stuck_submissions(at, paused, limit, ("lease",))
+    outcomes = await _rescue_each(lost.submissions)  # at once: nothing that follows may cost them their tick
     unindexed = await _index_due(limit - len(lost.submissions))
     room = limit - len(lost.submissions) - unindexed.found
     waiting = await get_stuck_submissions(at, paused, room, ("waiting",)) if room > 0 else Stuck([], [], more=True)
@@ -52,13 +53,7 @@ async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
         [*lost.failed, *unindexed.failed, *waiting.failed],
         more=lost.more or unindexed.more or waiting.more,
     )
-    in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
-
-    async def rescue_in_turn(submission: Submission) -> Rescue:
-        async with in_flight:
-            return await rescue(submission)
-
-    outcomes = await asyncio.gather(*map(rescue_in_turn, stuck.submissions), return_exceptions=True)
+    outcomes += await _rescue_each(waiting.submissions)
     failed = _failed(stuck.submissions, outcomes)
     report = RecoveryReport(
         found=len(stuck.submissions) + unindexed.found,
@@ -102,6 +97,16 @@ async def _index_due(limit: int) -> _Indexed:
             logger.error("skill not indexed", exc_info=outcome, extra={"skill": skill.name})
             failed.append(skill.name)
     return _Indexed(len(due), outcomes.count(None), failed, more=len(names) > limit)
+
+
+async def _rescue_each(submissions: list[Submission]) -> list[Rescue | BaseException]:
+    in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
+
+    async def rescue_in_turn(submission: Submission) -> Rescue:
+        async with in_flight:
+            return await rescue(submission)
+
+    return await asyncio.gather(*map(rescue_in_turn, submissions), return_exceptions=True)
 
 
 async def rescue(submission: Submission) -> Rescue:

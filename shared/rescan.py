@@ -9,7 +9,7 @@ import msgspec
 
 from shared.db import get_content, get_kv, now
 from shared.documents import encode
-from shared.errors import ConditionFailed, Conflict, PlatformError
+from shared.errors import ConditionFailed, Conflict
 from shared.kv import Key, Put
 from shared.receipt_store import Receipt, find_receipt, receipt_put
 from shared.scanner import RULE_SET_VERSION, ScanReport, scan_skill
@@ -58,7 +58,7 @@ async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGE
                 blocked.append(skill.name)
         except (Conflict, ConditionFailed):
             logger.info("changed while being rescanned, left alone", extra={"skill": skill.name})
-        except PlatformError as error:
+        except Exception as error:  # noqa: BLE001 - whatever one skill does, the others have their turn
             logger.error("rescan failed", exc_info=error, extra={"skill": skill.name})
             failed.append(skill.name)
     if done:

@@ -20,7 +20,7 @@ from shared.blocking import (
     refuse_other_entries,
     remember_copies,
 )
-from shared.blocklist import block_deletion
+from shared.blocklist import block_deletion, find_block
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound
 from shared.kv import Put, Write
@@ -91,7 +91,7 @@ def source_of(skill: Skill) -> str:
 
 
 def named(skill: Skill) -> Named:
-    return Named(skill.name, source_of(skill), content_of(skill.content_hash, skill.rule_set))
+    return Named(skill.name, source_of(skill), content_of(skill.content_hash, skill.rule_set, skill.unseen))
 
 
 def block_writes(skill: Skill, reason: str) -> list[Write]:
@@ -165,10 +165,19 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
         raise Conflict(f"Version {version} of {skill.name} is {state}.", code="nothing_to_change")
     marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason)
     after = _settled(skill, list({**versions, version: marked}.values()))
+    if not after.is_yanked and not skill.is_blocked:
+        await _refuse_listed(after)
     await _transact([skill_put(after, {"recordVersion": skill.record_version}), _remarked(marked), *also])
     if after.unindexed_since:
         await make_findable(after)
     return after
+
+
+async def _refuse_listed(skill: Skill) -> None:
+    """Another version becomes the current one: the blocklist may name its content."""
+    entry = await find_block(skill.name, source_of(skill), skill.content_hash)
+    if entry:
+        raise Conflict(f"The blocklist names version {skill.current_version}: {entry.reason}.", code="blocklisted")
 
 
 def _remarked(version: SkillVersion) -> Put:

@@ -86,9 +86,15 @@ async def publish(
     of them or none. A worker that dies right after it leaves nothing out."""
     if current and current.is_deleted:
         return await move_submission(submission, State.BLOCKED, "system", name_is_gone(current), parked_by="person")
+    if current and current.submission_id != submission.id:
+        reason = f"The name {current.name} is taken by the skill of submission {current.submission_id}."
+        return await move_submission(submission, State.ON_HOLD, "system", reason, parked_by="person")
     if current and current.content_hash == submission.content_hash:
         version = current.current_version  # nothing new to publish
-        writes: Writes = lambda change: _lifted(current, change.after) if current.is_blocked_by_rule else []  # noqa: E731
+        as_read = Check(skill_key(current.name), {"recordVersion": current.record_version})
+        writes: Writes = lambda change: (  # noqa: E731
+            _lifted(current, change.after) if current.is_blocked_by_rule else [as_read]
+        )
     else:
         wanted = receipt.report.front_matter.version or None
         version = next_version((current.latest_version or current.current_version) if current else None, wanted)
@@ -247,6 +253,7 @@ def _lifted(current: Skill, submission: Submission) -> list[Write]:
         verdict=submission.verdict,
         score=submission.score,
         rule_set=submission.rule_set,
+        unseen=submission.unseen,
         unindexed_since=submission.updated_at,  # its tier may be another one: the stuck scan writes the facet
         record_version=current.record_version + 1,
     )

@@ -28,6 +28,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     ref: str | None = None
     repo_id: int | None = None
     rule_set: str | None = None
+    unseen: str = ""  # what of its source no scan could read, as its receipt names it
     versions: int = 1
     record_version: int = 1
     is_blocked: bool = False

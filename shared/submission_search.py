@@ -6,6 +6,7 @@ Words are written when a submission is accepted and never taken away; the record
 import asyncio
 from typing import NamedTuple
 
+from shared.errors import Unavailable
 from shared.search_words import begins, is_match, query_words, submission_words, tokens
 from shared.submission_store import WORDS, SubmissionRow, get_submissions_fresh, row_of
 from shared.submissions import CATEGORIES, Submission, is_id
@@ -44,6 +45,8 @@ async def find_rejected(name: str, source: str | None = None) -> Submission | No
         return None
     entries, _ = await _candidates(words, None)
     fresh = await get_submissions_fresh(entry.name for entry in entries[:NAMESAKES])
+    if fresh.failed:
+        raise Unavailable("Not every submission of this name could be read.")
     named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
     if source is None and len({submission.source for submission in named}) > 1:
         return None

@@ -93,6 +93,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     content_hash: str | None = None
     unseen: str = ""  # a fingerprint of what no scan could read beside the content
     commit: str | None = None
+    scanned_commit: str | None = None  # the commit that content, verdict and score are of
     ref: str | None = None  # None: the head of the default branch, or an upload
     repo_id: int | None = None
     rule_set: str | None = None  # of the receipt that decided

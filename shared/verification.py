@@ -32,6 +32,7 @@ from shared.skills import Skill
 from shared.submission_store import commit, find_by_identity, find_submission, unique_key, words_of
 from shared.submissions import State, Submission, move, touch
 
+NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
 
 
@@ -61,9 +62,10 @@ async def verify(held: Held) -> None:
     if known.block:
         raise blocked_by(known.block)
     await _refuse_taken_name(held.submission, known.skill, content_hash)
-    scanned = _looked_at_name(known.receipt or await _scan(fetched, content_hash), known.confused_with)
+    seen = await _compared_again(known.receipt) if known.receipt else await _scan(fetched, content_hash)
+    scanned = _looked_at_name(seen, known.confused_with)
     outcome, receipt = await _weigh(held, fetched, scanned, known.clearance)
-    facts = _facts(content_hash, receipt, outcome)
+    facts = _facts(content_hash, receipt, outcome) | {"scanned_commit": held.submission.commit}
     await held.move(outcome.state, outcome.reason, also=receipt_put(receipt), parked_by=outcome.parked_by, **facts)
     if outcome.state is State.AUTO_APPROVED:
         held.submission = await publish_stored(held.submission, receipt, known.skill)
@@ -166,6 +168,13 @@ async def _refuse_taken_name(submission: Submission, skill: Skill | None, conten
     )
 
 
+async def _compared_again(receipt: Receipt) -> Receipt:
+    """What is blocked changes while content stays the same, so its likeness is looked for anew each time."""
+    own = tuple(finding for finding in receipt.report.findings if finding.rule != NEAR_DUPLICATE)
+    report = await with_likeness(msgspec.structs.replace(receipt.report, findings=own).adding([]))
+    return msgspec.structs.replace(receipt, report=report)
+
+
 def _looked_at_name(receipt: Receipt, confused_with: str | None) -> Receipt:
     """A receipt is of content and may have been written under another name, so this finding is made anew each time."""
     report = receipt.report
@@ -196,7 +205,7 @@ async def with_likeness(report: ScanReport) -> ScanReport:
     if alike is None:
         return report
     excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
-    return report.adding([finding_for("KNOWN-NEAR-DUPLICATE", "SKILL.md", excerpt)])
+    return report.adding([finding_for(NEAR_DUPLICATE, "SKILL.md", excerpt)])
 
 
 def scan_fetched(fetched: Fetched) -> ScanReport:

@@ -204,3 +204,14 @@ async def test_taking_counts_up_to_the_limit_and_no_further_however_many_ask_at_
 async def test_a_window_that_is_over_is_read_as_nothing_taken(kv, key):
     await kv.take(key, 5, int(time.time()) - 5)
     assert (await kv.get_counts([key])).missing == [key]
+
+
+async def test_a_query_between_two_sort_keys_leaves_both_out(kv):
+    pk = f"doc:{uuid.uuid4().hex}"
+    await kv.transact(lambda: [Put(Key(pk, sk), f'"{sk}"') for sk in "abcde"])
+    page = await kv.query(Query(pk, after="a", before="d"))
+    assert ([row.sort for row in page.rows], page.more) == (["b", "c"], False)
+
+
+async def test_a_key_that_no_store_takes_is_one_that_nothing_has(kv):
+    assert await kv.get(Key("x" * 3000)) is None

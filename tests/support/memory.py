@@ -54,6 +54,8 @@ class MemoryKV:
         return self._alive(key)
 
     async def get(self, key: Key) -> str | None:
+        if not is_usable(key):
+            return None
         item = await self.load(key)
         return item and item.doc
 

@@ -169,10 +169,16 @@ _FORMS = {
 def _tests(
     expression: str, names: Mapping[str, str], values: Mapping[str, Any]
 ) -> list[tuple[str, Callable[[Mapping[str, Any]], bool]]]:
-    return [_test(part, names, values) for part in expression.split(" AND ")]
+    parts = re.split(r" AND (?!:)", expression)
+    tested = re.findall(r"#\w+", expression)
+    assert len(set(tested)) == len(tested) or "#p" not in tested, "DynamoDB takes one condition on a key"
+    return [_test(part, names, values) for part in parts]
 
 
 def _test(part: str, names, values):
+    if between := re.fullmatch(r"(#\w+) BETWEEN (:\w+) AND (:\w+)", part):
+        name, low, high = names[between[1]], _native(values[between[2]]), _native(values[between[3]])
+        return name, lambda row: name in row and low <= _native(row[name]) <= high
     form, match = next((form, match) for form in _FORMS if (match := re.fullmatch(form, part)))
     name, holds = names[match[1]], _FORMS[form]
     wanted = _native(values[match[2]]) if match[2] else None

@@ -11,7 +11,8 @@ from shared.kv import Key
 from shared.pause import find_pause
 from shared.receipt_store import receipt_put
 from shared.secret_store import AdminToken
-from shared.submission_store import get_history, get_submission, move_submission
+from shared.skill_store import find_skill
+from shared.submission_store import get_history, get_submission, move_submission, touch_submission
 from shared.submissions import LEGAL_MOVES, PARKED_STATES, State
 from tests.support.builders import a_bundle, a_receipt, an_unusable_bundle, processed, submitted
 from tests.support.invariants import check_invariants
@@ -259,3 +260,38 @@ async def test_the_audit_list_goes_back_over_the_turn_of_the_month(env):
     env.clock.forward(days=31)
     await within(env, lambda: admin.pause(ADMIN, "again"))
     assert [row.why for row in await audit(env)] == ["again", WHY]
+
+
+async def test_r29_a_dead_letter_of_what_was_published_since_changes_nothing(env):
+    submission = await submitted(env)
+    await processed(env, submission)
+    await within(env, lambda: store_dead_letter("m-1", "{}", "failed 5 deliveries", submission.id))
+    with pytest.raises(Conflict, match="published since"):
+        await within(env, lambda: admin.retry_dead_letter("m-1", ADMIN, WHY))
+    assert (await within(env, lambda: get_submission(submission.id))).state == State.PUBLISHED
+
+
+async def test_what_is_published_is_not_requeued(env):
+    submission = await submitted(env)
+    await processed(env, submission)
+    with pytest.raises(Conflict, match="It is published"):
+        await within(env, lambda: admin.requeue(submission.id, ADMIN, WHY))
+
+
+async def test_an_approval_never_takes_over_the_skill_of_another_submission(env):
+    """Two folders of one name: the second was held before the first was published under that name."""
+    first = await submitted(env, a_bundle("first"))
+    await processed(env, first)
+    held = await parked(env, by="rule", name="second")
+    renamed = await within(env, lambda: touch_submission(held, skill_name=first.skill_name))
+    with pytest.raises(Conflict, match=first.id):
+        await within(env, lambda: admin.approve(renamed.id, REVIEWER, WHY))
+    assert (await within(env, lambda: find_skill(first.skill_name))).submission_id == first.id
+
+
+async def test_an_approval_is_for_the_commit_that_was_scanned(env):
+    """The newer commit was refused before anything of it was scanned: the receipt is of the one before."""
+    submission = await parked(env, by="rule", name="moved")
+    known = await within(env, lambda: touch_submission(submission, scanned_commit="c1", commit="c2"))
+    with pytest.raises(Conflict, match="never scanned to the end"):
+        await within(env, lambda: admin.approve(known.id, REVIEWER, WHY))

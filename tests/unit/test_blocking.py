@@ -12,8 +12,8 @@ from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from shared.secret_store import AdminToken
 from shared.skill_search import get_published_skills_list
 from shared.skill_store import find_skill
-from shared.submission_store import get_history, get_submission, move_submission
-from shared.submissions import State
+from shared.submission_store import commit, get_history, get_submission, move_submission
+from shared.submissions import State, reopen
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import within
@@ -38,6 +38,11 @@ async def listed(env) -> list[str]:
 
 async def state_of(env, submission) -> State:
     return (await within(env, lambda: get_submission(submission.id))).state
+
+
+async def sent_again(env, submission):
+    current = await within(env, lambda: get_submission(submission.id))
+    return await within(env, lambda: commit(lambda at: reopen(current, "system", at, "new content")))
 
 
 async def test_blocking_a_published_submission_takes_its_skill_out_in_the_same_transaction(env):
@@ -94,7 +99,7 @@ async def test_what_was_never_published_is_verified_again_when_its_block_is_lift
 
 async def test_blocking_new_content_blocks_what_is_published_of_it_too(env):
     submission = await published(env)
-    reopened = await within(env, lambda: admin.requeue(submission.id, ADMIN, "look again"))
+    reopened = await sent_again(env, submission)
     await within(env, lambda: admin.block(reopened.id, ADMIN, WHY))
     assert await listed(env) == []
     check_invariants(env.kv)
@@ -239,7 +244,7 @@ async def test_an_entry_keeps_out_what_comes_later_until_it_is_removed(env):
 
 async def test_a_skill_whose_new_content_was_refused_is_blocked_by_its_name(env):
     submission = await published(env)
-    reopened = await within(env, lambda: admin.requeue(submission.id, ADMIN, "look again"))
+    reopened = await sent_again(env, submission)
     await within(env, lambda: move_submission(reopened, State.REJECTED, "admin:anna", "no"))
     skill = await within(env, lambda: admin_skills.block_skill(submission.skill_name, ADMIN, WHY))
     assert skill.is_blocked

@@ -121,3 +121,13 @@ def test_every_hunk_has_a_change_in_it():
     new = old.replace("2. Do it:", "2. Say\n3. Do it:")
     [diff] = diff_files({"SKILL.md": old.encode()}, {"SKILL.md": new.encode()})
     assert [line for line in diff.patch.split("\n") if line.startswith("@@")] == ["@@ -10,6 +10,7 @@"]
+
+
+def test_what_a_diff_says_is_bounded_in_bytes_too():
+    before = {f"{n}.txt": b"a" * 400_000 for n in range(9)}
+    after = dict.fromkeys(before, b"b" * 400000)
+    diffs = diff_files(before, after)
+    assert len(diffs) == 9
+    assert sum(len(diff.patch or "") for diff in diffs) < 1_100_000
+    assert diffs[0].patch, "the first still fits"
+    assert diffs[-1].patch is None

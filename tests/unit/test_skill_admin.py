@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from shared import intake
-from shared.blocklist import entry_for, find_block, find_entry
+from shared.blocklist import add_block, entry_for, find_block, find_entry
 from shared.errors import Conflict, NotFound, Unavailable
+from shared.external_scan_results import on_critical
 from shared.kv import Key, Put
 from shared.skill_admin import block_skill, delete_skill, unblock_skill, unyank_version, yank_version
 from shared.skill_search import SkillQuery, list_skills, search_skills
@@ -274,3 +275,48 @@ async def test_deleting_while_new_content_is_on_its_way_wins(env):
     assert (await within(env, lambda: get_submission(again.submission.id))).state == State.REJECTED
     assert await listed(env) == []
     check_invariants(env.kv)
+
+
+async def test_yanking_never_makes_content_current_that_the_blocklist_names(env):
+    await versions_of(env, "One.", "Two.")
+    old = (await within(env, lambda: get_versions(NAME)))[1].content_hash
+    await within(env, lambda: add_block(entry_for("other", "It steals keys.", None, "high", old)))
+    with pytest.raises(Conflict) as refusal:
+        await within(env, lambda: yank_version(NAME, "1.0.1", "bad"))
+    assert refusal.value.code == "blocklisted"
+    assert (await skill(env)).current_version == "1.0.1"
+    await within(env, lambda: yank_version(NAME, "1.0.0", "it is on the blocklist"))
+    await within(env, lambda: yank_version(NAME, "1.0.1", "bad"))
+    with pytest.raises(Conflict):
+        await within(env, lambda: unyank_version(NAME, "1.0.0"))
+    assert await listed(env) == []
+
+
+async def test_a_critical_result_about_another_version_bans_that_content_and_leaves_the_current_one(env):
+    await versions_of(env, "One.", "Two.")
+    new, old = [version.content_hash for version in await within(env, lambda: get_versions(NAME))]
+    await within(env, lambda: yank_version(NAME, "1.0.1", "bad"))
+    await within(env, lambda: on_critical(NAME, new, "It steals keys.", "system"))
+    assert await listed(env) == [NAME]
+    assert await within(env, lambda: find_block("x", "y", new))
+    assert await within(env, lambda: find_block("x", "y", old)) is None
+
+
+async def test_what_was_deleted_while_it_was_verified_again_is_not_published_again():
+    class DeletedMeanwhile(MemoryKV):
+        delete = None
+
+        async def transact(self, build):
+            if self.delete and any(w.key.pk.startswith("stats:") for w in build()) and "PUBLISHED" in str(build()[0]):
+                delete, self.delete = self.delete, None
+                await delete()
+            return await super().transact(build)
+
+    env = memory_env(DeletedMeanwhile)
+    first = await versions_of(env, "One.")
+    current = await within(env, lambda: get_submission(first.submission.id))
+    reopened = await within(env, lambda: commit(lambda at: reopen(current, "system", at, "again")))
+    env.kv.delete = lambda: delete_skill(NAME, "asked for", "admin:anna")
+    await processed(env, reopened)
+    assert (await within(env, lambda: get_submission(reopened.id))).state is not State.PUBLISHED
+    assert await listed(env) == []

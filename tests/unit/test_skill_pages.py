@@ -132,3 +132,18 @@ async def test_another_blocked_skill_of_the_same_owner_is_told(env):
     )
     assert "npx" not in blocked.text
     assert "The text of a blocked skill is not shown" in blocked.text
+
+
+async def test_the_changes_of_a_blocked_skill_are_not_shown_either(env):
+    first = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, first.submission)
+    files = a_bundle(description="Greets zebras.")["files"]
+    again = await within(env, lambda: intake.submit_bundle("greeter", files, first.upload_token, None, None))
+    await processed(env, again.submission)
+    name = first.submission.skill_name
+    address = f"/skills/{name}?from=1.0.0&to=1.0.1"
+    assert "What changed from 1.0.0" in (await call(env, "GET /skills/{proxy+}", address, proxy=name)).text
+    await within(env, lambda: block_skill(name, "it steals keys", "admin:anna"))
+    page = await call(env, "GET /skills/{proxy+}", address, proxy=name)
+    assert page.status == 200
+    assert "What changed from" not in page.text
