@@ -59,7 +59,7 @@ format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 test: setup rule-pack ## run all tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=
 
 test-deep: setup rule-pack ## run the model of the whole platform for minutes instead of seconds, and print its figures
 	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py
