@@ -31,9 +31,10 @@ setup: .venv/ready ## install everything into .venv
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found. Install it, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Installing into .venv (about a minute, once) ..."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/$(PIP_INSTALL) -r requirements-dev.txt
 	@$(PYTHON) -m venv .venv/emulator
-	@.venv/emulator/bin/$(PIP_INSTALL) -r requirements-emulator.txt
+	@# Side by side: pip is busy unpacking, one core each.
+	@.venv/emulator/bin/$(PIP_INSTALL) -r requirements-emulator.txt & emulator=$$!; \
+	  $(BIN)/$(PIP_INSTALL) -r requirements-dev.txt && wait $$emulator || { wait; exit 1; }
 	@touch $@
 
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
