@@ -37,6 +37,7 @@ STATUS = {
 }
 MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda takes 6 MB, with the event around it
 COMPRESS_FROM = 1024
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _HEADERS = {
     "content-type": "application/json; charset=utf-8",
     "cache-control": "no-store",
@@ -284,12 +285,19 @@ def _json_of(problem: Problem) -> Answer:
     message = problem.message if problem.status == 429 else _never_about_limits(problem.message)
     details = dict(problem.details) if problem.details else None
     error = ErrorBody(code=problem.code, message=message, details=details, request_id=problem.request_id)
-    return Answer(ErrorAnswer(error, message), problem.status)
+    body = msgspec.json.encode(ErrorAnswer(error, message))
+    return Answer(body if problem.status == 429 else _JSON_STRING.sub(_escape_limits, body), problem.status)
 
 
 def _never_about_limits(message: str) -> str:
     """A client takes the letters of "rate" for a limit that it ran into, and a message may repeat what was sent."""
     return re.sub(r"(?i)r(?=ate)", lambda r: f"{r[0]}*", message)
+
+
+def _escape_limits(text: re.Match[bytes]) -> bytes:
+    """The client looks for "rate" and "429" in the whole body, names and request ids too. Escaped, they read the same
+    to whoever parses the JSON."""
+    return text[0].replace(b"rate", rb"r\u0061te").replace(b"429", rb"42\u0039")
 
 
 def _response(answer: Answer, asked: Mapping[str, str]) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """A declared route: what is checked before it runs, in which order, and what a refusal says."""
 
 import dataclasses
+import json
 from datetime import timedelta
 from typing import Annotated, Literal
 
 import msgspec
 import pytest
 
-from functions.http import Answer, Request, _response
+from functions.http import Answer, Problem, Request, _json_of, _response
 from functions.operations import operation
 from shared.errors import InvalidRequest, TooManyRequests, Unauthorized
 from shared.secret_store import AdminToken
@@ -183,3 +184,15 @@ async def test_a_whole_number_may_be_written_with_a_point(env, text, read):
 async def test_what_is_no_whole_number_is_refused(env, text):
     with pytest.raises(InvalidRequest):
         await sent(env, b'{"number": ' + text + b"}")
+
+
+@pytest.mark.parametrize("named", ["generate", "v429", "\rate", '\\"rate 429', "\x0429"], ids=ascii)
+def test_what_an_error_names_never_reads_like_a_limit_and_is_still_there(named):
+    """A client searches the text of the whole answer for "rate" and "429"."""
+    problem = Problem(422, "several_skills", "Several.", f"request-429-{named}", {"skills": [named], "size": 429})
+    text = _json_of(problem).body.decode()
+    assert "rate" not in text
+    assert text.count("429") == 1, "a number is not a name"
+    error = json.loads(text)["error"]
+    assert (error["details"], error["requestId"]) == (problem.details, problem.request_id)
+    assert b"429" in _json_of(problem._replace(status=429)).body
