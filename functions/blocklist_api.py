@@ -8,10 +8,10 @@ import msgspec
 from functions.http import Answer, Request
 from functions.operations import operation
 from shared.blocklist import BlockEntry, list_blocks
-from shared.db import get_settings
+from shared.db import get_settings, now
 from shared.errors import Unavailable
 from shared.reputation import get_reputation
-from shared.skill_source import UPLOADS, parse_repo_url
+from shared.skill_source import UPLOADS, is_uploads_elsewhere, parse_repo_url
 from shared.submissions import State, Submission
 
 KEPT_FOR = "public, max-age=60"
@@ -70,7 +70,10 @@ async def get_blocklist(request: Request) -> Answer:
 
 @operation("What is known against one skill", gives=Checked)
 async def check(request: Request, query: CheckQuery) -> Answer:
-    """`tainted`: not blocked itself, but another skill of its author is."""
+    """`tainted`: not blocked itself, but another skill of its author is. The repository on GitHub that is called like
+    our uploads is always blocked: whoever has it could hand out other content under the names that were verified."""
+    if query.repo_url and is_uploads_elsewhere(query.repo_url, get_settings().github_host):
+        return Answer(Checked(blocked=True, entry=_impostor(query), rejected=False, tainted=False, taint_reason=None))
     known = await get_reputation(query.name, query.repo_url and _source(query.repo_url), query.hash)
     return Answer(
         Checked(
@@ -100,6 +103,18 @@ def entry_of(entry: BlockEntry) -> Entry:
         reason=entry.reason,
         evidence_urls=entry.evidence_urls,
         discovered_at=entry.discovered_at,
+    )
+
+
+def _impostor(query: CheckQuery) -> Entry:
+    return Entry(
+        skill_name=query.name,
+        source_url=query.repo_url,
+        threat_type="impersonation",
+        severity="high",
+        reason=f"Skills under {UPLOADS} were uploaded. A repository of that name is not where they come from.",
+        evidence_urls=(),
+        discovered_at=now(),
     )
 
 

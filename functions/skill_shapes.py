@@ -17,7 +17,8 @@ UNSET = msgspec.UNSET
 
 
 class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A skill in a list. Null: not known at the moment."""
+    """A skill in a list. Null: not known at the moment. `ownerSlug` and `repoSlug` are those of its repository, from
+    which clients install; an upload is in none, and GitHub's `uploads` is somebody else."""
 
     name: str
     author: str
@@ -28,8 +29,8 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cert_score: int | None
     current_version: str
     repo_url: str | None
-    owner_slug: str
-    repo_slug: str
+    owner_slug: str | None
+    repo_slug: str | None
     skill_slug: str
     vskill_installs: int | None
     github_stars: int | None
@@ -214,8 +215,8 @@ def _fields(skill: Skill, standing: Standing) -> dict[str, Any]:
         "cert_score": skill.score,
         "current_version": skill.current_version,
         "repo_url": skill.repo_url,
-        "owner_slug": name.owner,
-        "repo_slug": name.repo,
+        "owner_slug": name.owner if skill.repo_url else None,
+        "repo_slug": name.repo if skill.repo_url else None,
         "skill_slug": name.slug,
         "vskill_installs": standing.installs,
         "github_stars": standing.stars,

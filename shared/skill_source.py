@@ -58,6 +58,13 @@ def parse_repo_url(text: str, host: str = "github.com") -> Repo:
     return Repo(owner, name, _tree(path[2:], host), host)
 
 
+def is_uploads_elsewhere(text: str, host: str) -> bool:
+    """Whether this is the repository that a client looks for when it takes the name of an upload for an address."""
+    parts = _split(text.strip(), host)
+    path = re.sub(r"\.git\Z", "", unquote(parts.path).strip("/"), flags=re.IGNORECASE)
+    return _is_at(host, parts) and path.lower() == UPLOADS
+
+
 def _split(text: str, host: str) -> SplitResult:
     try:
         return urlsplit(text if "://" in text else f"https://{text}")

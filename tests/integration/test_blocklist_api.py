@@ -95,6 +95,15 @@ def test_a_skill_is_checked_by_its_name_in_its_source_and_by_its_content():
     assert check(name="other/x/y", repoUrl="https://github.com/acme/tools")["blocked"] is False
 
 
+@pytest.mark.parametrize("repo", ["https://github.com/uploads/anonymous", "github.com/Uploads/anonymous.git/"])
+def test_what_github_has_under_the_name_of_our_uploads_is_never_installed(repo):
+    """A client takes `uploads/anonymous/{name}` for an address, and anybody may have that account."""
+    submission = scenes.published()
+    assert check(name=submission.skill_name) == CLEAN
+    answer = call(handler, CHECK, query={"name": "greeter", "repoUrl": repo}).body
+    assert (answer["blocked"], answer["entry"]["threatType"]) == (True, "impersonation")
+
+
 def test_a_skill_that_newer_rules_took_out_is_blocked_though_no_entry_names_it():
     submission = scenes.published()
     skill = on_loop(lambda: find_skill(submission.skill_name))

@@ -45,7 +45,7 @@ DETAIL = ITEM | {
     "security": dict,
     "capabilities": list,
 }
-UPLOAD = {"repoUrl": type(None), "sha": type(None)}
+UPLOAD = dict.fromkeys(("repoUrl", "sha", "ownerSlug", "repoSlug"), type(None))
 
 pytestmark = pytest.mark.usefixtures("function_env")
 
@@ -232,7 +232,7 @@ def test_a_skill_is_found_by_its_full_and_its_short_name_with_its_text():
     skill = full.body["skill"]
     assert types_of(skill) == DETAIL | UPLOAD
     assert (skill["content"], skill["versions"], skill["currentVersion"]) == (text, 1, "1.0.0")
-    assert (skill["author"], skill["repoSlug"], skill["skillSlug"]) == ("uploads", "anonymous", "greeter")
+    assert (skill["author"], skill["skillSlug"]) == ("uploads", "greeter")
     assert (skill["description"], skill["category"], skill["isBlocked"]) == ("Greets people.", "other", False)
     assert (skill["certTier"], skill["certScore"], skill["trustTier"]) == ("SCANNED", 100, "T2")
     assert skill["security"] == {"overallVerdict": None, "reportUrl": None, "providers": []}

@@ -26,7 +26,7 @@ NOT_PICTURED = (
 
 
 def pages(ids: dict[str, str]) -> dict[str, str]:
-    skill = "/skills/uploads/anonymous/pdf-forms"
+    skill, changed = "/skills/northwind/skills/log-triage", "/skills/uploads/anonymous/pdf-forms"
     return {
         "home": "/",
         "queue": "/queue",
@@ -41,7 +41,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "skills-search": "/skills?q=git&category=development",
         "skill-blocked": f"/skills/{BLOCKED}",
         "skill": skill,
-        "skill-diff": f"{skill}?from=1.0.0&to=1.0.2",
+        "skill-diff": f"{changed}?from=1.0.0&to=1.0.2",
         "docs": "/docs",
         "not-found": "/nothing/here",
         "admin-sign-in": "/admin",
