@@ -1,7 +1,7 @@
 """What the marketplace tells: each answer names its fields, so nothing else of a record is ever shown."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -40,20 +40,27 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tags: tuple[str, ...]
 
 
+# The words that clients know, from worst to best: they stop an installation at FAIL, and complain about any other word.
+ScanStatus = Literal["FAIL", "PENDING", "TIMED_OUT", "PASS"]
+
+
 class ProviderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """PENDING until it is finished, then PASS or FAIL; ERROR: it could not look; TIMED_OUT: nobody finished it."""
+    """PENDING until it is finished, then PASS or FAIL; TIMED_OUT: it could not look, or nobody finished it. Concerns
+    are told by `verdict`: they fail nothing."""
 
     provider: str
-    status: str
+    status: ScanStatus
     verdict: Verdict | None
     score: int | None
     critical_count: int | None
+    report_url: str | None
 
 
 class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What scanners elsewhere say. Null: nobody has said anything yet."""
+    """What scanners elsewhere say. `overallVerdict` is the worst status, `reportUrl` the path of the page that shows
+    them all; both are null where nobody was asked."""
 
-    overall_verdict: Verdict | None
+    overall_verdict: ScanStatus | None
     report_url: str | None
     providers: list[ProviderBody]
 
@@ -168,18 +175,20 @@ def detail_of(skill: Skill, standing: Standing, content: str | None, security: S
         updated_at=skill.updated_at,
         provenance_verified=skill.has_provenance,
         versions=skill.versions,
-        security=security_of(security),
+        security=security_of(skill.name, security),
         capabilities=skill.capabilities,
         is_yanked=skill.is_yanked,
         block_reason=skill.block_reason if skill.is_blocked else None,
     )
 
 
-def security_of(security: Security) -> SecurityBody:
+def security_of(skill_name: str, security: Security) -> SecurityBody:
+    providers = [_provider_of(provider) for provider in security.providers]
+    statuses = {provider.status for provider in providers}
     return SecurityBody(
-        overall_verdict=security.overall_verdict,
-        report_url=security.report_url,
-        providers=[_provider_of(provider) for provider in security.providers],
+        overall_verdict=next((word for word in get_args(ScanStatus) if word in statuses), None),
+        report_url=f"/skills/{skill_name}" if providers else None,
+        providers=providers,
     )
 
 
@@ -246,13 +255,11 @@ def _provider_of(provider: ProviderSecurity) -> ProviderBody:
         verdict=provider.verdict,
         score=provider.score,
         critical_count=provider.critical_count,
+        report_url=provider.report_url,
     )
 
 
-def _status_word(provider: ProviderSecurity) -> str:
-    """The words that clients know: they stop an installation at FAIL, and take a word they do not know for PENDING."""
+def _status_word(provider: ProviderSecurity) -> ScanStatus:
     if provider.status is Status.COMPLETED:
         return "FAIL" if provider.verdict is Verdict.FAIL else "PASS"
-    if provider.status is Status.FAILED:
-        return "ERROR"
-    return "PENDING" if provider.status is Status.RUNNING else provider.status.value
+    return "TIMED_OUT" if provider.status in (Status.FAILED, Status.TIMED_OUT) else "PENDING"

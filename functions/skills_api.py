@@ -111,7 +111,7 @@ async def badge(request: Request) -> Answer:
 @operation("What scanners elsewhere say of it", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)
 async def security(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
-    return Answer(security_of(await get_security(skill.name)), cache=FRESH)
+    return Answer(security_of(skill.name, await get_security(skill.name)), cache=FRESH)
 
 
 @operation("Whether its repository is there and kept up", gives=HealthAnswer, refuses=(409,), path=PARAMETERS)

@@ -25,13 +25,13 @@ class ProviderSecurity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     verdict: Verdict | None
     score: int | None
     critical_count: int | None
+    report_url: str | None = None
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What scanners elsewhere say of a skill. None: nobody has said anything yet."""
 
     overall_verdict: Verdict | None
-    report_url: str | None
     providers: list[ProviderSecurity]
 
 
@@ -41,7 +41,6 @@ async def get_security(skill_name: str) -> Security:
     told = sorted((s.outcome for s in scans if s.outcome and s.outcome.verdict), key=_badness, reverse=True)
     return Security(
         overall_verdict=told[0].verdict if told else None,
-        report_url=next((outcome.report_url for outcome in told if outcome.report_url), None),
         providers=[_provider_security(scan, at) for scan in scans],
     )
 
@@ -133,4 +132,5 @@ def _provider_security(scan: ExternalScan, at: datetime) -> ProviderSecurity:
         verdict=outcome.verdict if outcome else None,
         score=outcome.score if outcome else None,
         critical_count=outcome.critical_count if outcome and is_told else None,
+        report_url=outcome.report_url if outcome else None,
     )

@@ -15,6 +15,7 @@ from tests.support.stub_github import StubGitHub
 
 pytestmark = pytest.mark.usefixtures("function_env")
 
+UNTOLD = ("verdict", "score", "criticalCount", "reportUrl")
 BADGES = [
     ({}, "scanned 1.0.0"),
     ({"cert_tier": "CERTIFIED", "current_version": "2.10.3"}, "certified 2.10.3"),
@@ -58,16 +59,34 @@ def test_security_tells_what_scanners_elsewhere_found_in_words_that_clients_know
     answer = twice(lambda: read("acme/tools/pdf/security"))
     assert answer.body == {
         "overallVerdict": "FAIL",
-        "reportUrl": "https://r.example/1",
+        "reportUrl": "/skills/acme/tools/pdf",
         "providers": [
-            {"provider": "bandit", "status": "FAIL", "verdict": "FAIL", "score": 10, "criticalCount": 2},
-            {"provider": "lint", "status": "PASS", "verdict": "CONCERNS", "score": 60, "criticalCount": 0},
-            {"provider": "odd", "status": "ERROR", "verdict": None, "score": None, "criticalCount": None},
-            {"provider": "slow", "status": "TIMED_OUT", "verdict": None, "score": None, "criticalCount": None},
+            _told("bandit", "FAIL", verdict="FAIL", score=10, criticalCount=2, reportUrl="https://r.example/1"),
+            _told("lint", "PASS", verdict="CONCERNS", score=60, criticalCount=0),
+            _told("odd", "TIMED_OUT"),
+            _told("slow", "TIMED_OUT"),
         ],
     }
     run(lambda: block_skill("acme/tools/pdf", "It phones home.", "admin:anna"))
     assert read("acme/tools/pdf").body["skill"]["security"] == answer.body
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word"),
+    [
+        (Outcome(status="COMPLETED", verdict="PASS", score=95), "PASS"),
+        (Outcome(status="COMPLETED", verdict="CONCERNS", score=60), "PASS"),
+        (Outcome(status="FAILED", summary="It broke."), "TIMED_OUT"),
+    ],
+)
+def test_the_overall_verdict_is_the_worst_status_so_clients_know_it_too(outcome, word):
+    put(a_skill("acme/tools/pdf"))
+    _scan("bandit", outcome)
+    assert read("acme/tools/pdf/security").body["overallVerdict"] == word
+
+
+def _told(provider, status, **more):
+    return {"provider": provider, "status": status, **dict.fromkeys(UNTOLD), **more}
 
 
 def _scan(provider, outcome):

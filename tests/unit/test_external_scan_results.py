@@ -30,7 +30,7 @@ async def test_a_result_is_what_readers_see(env):
     await requested(env)
     await report(env, await claim(env), msgspec.structs.replace(CLEAN, report_url="https://scanner.example/1"))
     told = await security(env)
-    assert (told.overall_verdict, told.report_url) == ("PASS", "https://scanner.example/1")
+    assert (told.overall_verdict, told.providers[0].report_url) == ("PASS", "https://scanner.example/1")
     [bandit, _] = told.providers
     assert (bandit.status, bandit.verdict, bandit.score, bandit.critical_count) == ("COMPLETED", "PASS", 97, 0)
 
