@@ -13,7 +13,7 @@ from shared.skill_admin import source_of
 from shared.skill_source import UPLOADS
 from shared.skill_store import find_skill
 from shared.skills import Skill
-from shared.submission_search import find_rejected
+from shared.submission_search import find_refused
 from shared.submissions import Submission
 
 FULL_NAME = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
@@ -31,10 +31,14 @@ async def get_reputation(name: str, source: str | None, content_hash: str | None
     if skill:
         name, source = skill.name, source_of(skill)
     source = source or (source_named(name) if FULL_NAME.fullmatch(name) else None)
-    entry, rejection, taint = await asyncio.gather(
-        find_block(name, source or "", content_hash), find_rejected(name, source), _find_taint(source, skill)
+    entry, refused, taint = await asyncio.gather(
+        find_block(name, source or "", content_hash), find_refused(name, source), _find_taint(source, skill)
     )
-    return Reputation(entry or (_entry_of(skill) if skill and skill.is_blocked else None), rejection, taint)
+    if entry is None and skill and skill.is_blocked:
+        entry = _entry_of(skill)
+    elif entry is None and refused.blocked:
+        entry = _entry_of_blocked(refused.blocked)
+    return Reputation(entry, refused.rejected, taint)
 
 
 def source_named(full_name: str) -> str:
@@ -73,4 +77,16 @@ def _entry_of(skill: Skill) -> BlockEntry:
         content_hash=skill.content_hash,
         reason=skill.block_reason or "blocked",
         discovered_at=skill.updated_at,
+    )
+
+
+def _entry_of_blocked(submission: Submission) -> BlockEntry:
+    """A rule hit and nobody has decided yet. Clients install from the repository, so this is what they would get."""
+    return BlockEntry(
+        skill_name=submission.skill_name,
+        source_url=submission.source,
+        content_hash=submission.content_hash,
+        threat_type="suspected",
+        reason=submission.reason or "blocked",
+        discovered_at=submission.updated_at,
     )

@@ -37,21 +37,26 @@ async def search_submissions(q: str, limit: int, after: str | None = None) -> Fo
     return Found(shown, page[-1].sort if len(entries) > limit else end, fresh.failed)
 
 
-async def find_rejected(name: str, source: str | None = None) -> Submission | None:
-    """The newest refused submission of that name, full or its last part. A last part that submissions of several
+class Refused(NamedTuple):
+    rejected: Submission | None = None
+    blocked: Submission | None = None
+
+
+async def find_refused(name: str, source: str | None = None) -> Refused:
+    """The newest refused submissions of that name, full or its last part. A last part that submissions of several
     sources have says nothing about any of them, unless the source is given too."""
     words = tuple(dict.fromkeys(tokens(name)))
     if not words:
-        return None
+        return Refused()
     entries, _ = await _candidates(words, None)
     fresh = await get_submissions_fresh(entry.name for entry in entries[:NAMESAKES])
     if fresh.failed:
         raise Unavailable("Not every submission of this name could be read.")
     named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
     if source is None and len({submission.source for submission in named}) > 1:
-        return None
-    refused = [s for s in named if s.state in CATEGORIES["rejected"] and source in (None, s.source)]
-    return max(refused, key=lambda submission: submission.updated_at, default=None)
+        return Refused()
+    meant = [submission for submission in named if source in (None, submission.source)]
+    return Refused(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
 
 
 async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[Entry], str | None]:
@@ -83,6 +88,11 @@ def _is_shown(words: tuple[str, ...], entry: Entry, submission: Submission) -> b
 
 def _driver(words: tuple[str, ...]) -> str:
     return max(words, key=len)
+
+
+def _newest_of(submissions: list[Submission], category: str) -> Submission | None:
+    fitting = (submission for submission in submissions if submission.state in CATEGORIES[category])
+    return max(fitting, key=lambda submission: submission.updated_at, default=None)
 
 
 def _is_called(submission: Submission, name: str) -> bool:

@@ -129,6 +129,17 @@ def test_a_refusal_is_told_with_its_reason():
     assert check(name=held.skill_name)["rejection"]["state"] == "DEQUEUED"
 
 
+def test_what_a_rule_blocked_is_blocked_for_those_who_would_install_it_before_anybody_decided():
+    submission = scenes.parked(State.BLOCKED, by="rule")
+    for name in (submission.skill_name, submission.skill_name.rpartition("/")[2]):
+        answer = check(name=name)
+        assert (answer["blocked"], answer["rejected"]) == (True, False)
+        assert (answer["entry"]["threatType"], answer["entry"]["reason"]) == ("suspected", "a doubt")
+    on_loop(lambda: move_submission(submission, State.REJECTED, "admin:anna", "it is bad"))
+    answer = check(name=submission.skill_name)
+    assert (answer["blocked"], answer["rejection"]["reason"]) == (False, "it is bad")
+
+
 def test_what_its_author_did_elsewhere_taints_a_skill_but_not_what_is_blocked_alone():
     good = a_skill("acme/tools/good")
     bad = a_skill("acme/other/bad")

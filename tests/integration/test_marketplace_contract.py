@@ -18,7 +18,7 @@ from shared.skill_admin import block_skill, unblock_skill, yank_version
 from shared.skill_index import read_skills, skill_put
 from shared.skill_search import SkillQuery, list_skills
 from shared.skill_store import get_skill, migrate_skill_slugs
-from shared.submission_search import find_rejected, search_submissions
+from shared.submission_search import find_refused, search_submissions
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.catalogue import a_skill, put_skills
 from tests.support.memory import memory_env, within
@@ -91,7 +91,8 @@ async def test_submissions_are_found_from_their_acceptance_to_their_end(env):
     assert [row.id for row in (await find()).rows] == [submission.id]
     await processed(env, submission)
     assert [row.state for row in (await find()).rows] == ["REJECTED"]
-    assert (await within(env, lambda: find_rejected("broken-thing", "uploads/anonymous"))).id == submission.id
+    refused = await within(env, lambda: find_refused("broken-thing", "uploads/anonymous"))
+    assert (refused.rejected.id, refused.blocked) == (submission.id, None)
 
 
 async def test_r19_installs_and_reports_of_one_moment_are_all_counted(env, request):

@@ -7,7 +7,7 @@ import pytest
 
 from shared import word_index
 from shared.search_words import MAX_SUBMISSION_WORDS, is_match, query_words, submission_words
-from shared.submission_search import find_rejected, search_submissions
+from shared.submission_search import find_refused, search_submissions
 from shared.submission_store import create, get_submission, move_submission
 from shared.submissions import State, Submission, new_id
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
@@ -125,16 +125,16 @@ async def test_an_unreadable_submission_is_reported(env):
 async def test_the_refused_submission_of_a_name_is_found_in_its_source_only(env):
     refused = await rejected(env, "acme/r", "pdf")
     await accepted(env, "other/r", "pdf")
-    find = lambda *asked: within(env, lambda: find_rejected(*asked))  # noqa: E731
-    assert await find("acme/r/pdf") == refused
-    assert await find("pdf", f"{GITHUB}/acme/r") == refused
-    assert await find("ACME/r/PDF", f"{GITHUB}/acme/r") == refused
+    find = lambda *asked: within(env, lambda: find_refused(*asked))  # noqa: E731
+    assert await find("acme/r/pdf") == (refused, None)
+    assert await find("pdf", f"{GITHUB}/acme/r") == (refused, None)
+    assert await find("ACME/r/PDF", f"{GITHUB}/acme/r") == (refused, None)
     for asked in (("pdf", f"{GITHUB}/other/r"), ("other/r/pdf",), ("pdf",), ("pd",), ("acme",), ("",)):
-        assert await find(*asked) is None, asked
+        assert await find(*asked) == (None, None), asked
 
 
 async def test_what_was_published_after_all_is_not_refused(env):
     refused = await rejected(env, "acme/r", "pdf")
     await within(env, lambda: move_submission(refused, State.RECEIVED, "admin:ann", "again"))
-    assert await within(env, lambda: find_rejected("acme/r/pdf")) is None
+    assert await within(env, lambda: find_refused("acme/r/pdf")) == (None, None)
     assert msgspec.structs.asdict(await within(env, lambda: get_submission(refused.id)))["state"] == State.RECEIVED
