@@ -138,6 +138,7 @@ ROUTES: dict[str, Route] = {
     "GET /queue": queue,
     "GET /submit": submit_page.show,
     "POST /submit": submit_page.submit,
+    "GET /submit/{id}": submit_page.track,
     "GET /submissions/{id}": submission,
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,

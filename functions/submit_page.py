@@ -10,6 +10,7 @@ from shared import intake
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, RequestError, WrongMediaType
 from shared.limits import take_from_limit
+from shared.submission_store import get_submission
 
 SENT_BY = "the website"
 ACCEPTED = {
@@ -19,13 +20,9 @@ ACCEPTED = {
     "alreadyVerified": "Already published, with this very content",
     "blocked": "This skill is blocked",
 }
-# Which field an error is about, by its code.
-FIELDS = {
-    "invalid_repo_url": "repoUrl",
-    "invalid_skill_path": "skillPath",
-    "invalid_skill_name": "name",
-    "name_taken": "uploadToken",
-}
+# Which field of each form an error is about, by its code.
+REPO_FIELDS = {"invalid_skill_path": "skillPath", "invalid_skill_name": "skillName"}
+UPLOAD_FIELDS = {"invalid_skill_name": "name", "name_taken": "uploadToken"}
 
 
 class Upload(NamedTuple):
@@ -34,8 +31,18 @@ class Upload(NamedTuple):
 
 
 async def show(request: Request) -> Answer:
-    request.allow_query("repoUrl")
-    return _page(request, dict(request.query))
+    """`repo` (owner/repo) and `skill` are what the command-line client opens a browser with."""
+    request.allow_query("repoUrl", "repo", "skill")
+    repo, skill = request.query.get("repo"), request.query.get("skill")
+    repo_url = f"https://{get_settings().github_host}/{repo}" if repo else request.query.get("repoUrl", "")
+    return _page(request, {"repoUrl": repo_url} | ({"skillName": skill} if skill else {}))
+
+
+async def track(request: Request) -> Answer:
+    """Where the command-line client says that a submission is followed."""
+    request.allow_query()
+    submission = await get_submission(request.path["id"])
+    return see_other(f"/submissions/{submission.id}")
 
 
 async def submit(request: Request) -> Answer:
@@ -43,12 +50,13 @@ async def submit(request: Request) -> Answer:
     if request.media_type == "multipart/form-data":
         return await _submit_upload(request)
     form = request.form()
-    repo_url, path = form.get("repoUrl", "").strip(), form.get("skillPath", "").strip() or None
+    repo_url = form.get("repoUrl", "").strip()
+    name, path = (form.get(field, "").strip() or None for field in ("skillName", "skillPath"))
     try:
         await take_from_limit("submit", request.source_ip)
-        accepted = await intake.submit_repo(repo_url, None, path, SENT_BY, None)
+        accepted = await intake.submit_repo(repo_url, name, path, SENT_BY, None)
     except RequestError as error:
-        return _refused(request, form, error, "repoUrl")
+        return _refused(request, form, error, REPO_FIELDS.get(error.code, "repoUrl"))
     return see_other(f"/submissions/{accepted.submission.id}")
 
 
@@ -59,7 +67,7 @@ async def _submit_upload(request: Request) -> Answer:
         await take_from_limit("submit", request.source_ip)
         accepted = await intake.submit_bundle(name, without_common_folder(upload.files), token, SENT_BY, None)
     except RequestError as error:
-        return _refused(request, upload.fields, error, "files")
+        return _refused(request, upload.fields, error, UPLOAD_FIELDS.get(error.code, "files"))
     shown = {
         "title": ACCEPTED[accepted.flag],
         "id": accepted.submission.id,
@@ -102,7 +110,7 @@ def _text(name: str, content: Any) -> str:
 
 
 def _refused(request: Request, typed: dict[str, str], error: RequestError, field: str) -> Answer:
-    return _page(request, typed, {FIELDS.get(error.code, field): str(error)}, STATUS[type(error)])
+    return _page(request, typed, {field: str(error)}, STATUS[type(error)])
 
 
 def _page(

@@ -1,12 +1,14 @@
 """Forms that anybody may send: limited by address, and never sent in a visitor's name by another site."""
 
 import dataclasses
+import re
 from datetime import timedelta
 
 import pytest
 
 from shared.community import REPORT_TYPES, list_reports
 from shared.settings import Limit
+from shared.submission_store import get_submission
 from shared.web import words
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
@@ -35,6 +37,27 @@ async def test_s21_submitting_by_form_counts_like_submitting_by_program(env, sen
     assert 429 not in [answer.status for answer in answers][:2]
     assert "Rate limit: 2 submit requests" in answers[2].text
     assert 'value="three"' in answers[2].text  # nothing typed is lost
+
+
+async def test_the_addresses_that_the_command_line_client_opens_lead_to_the_form_and_to_the_submission(env):
+    page = await call(env, "GET /submit", "/submit?repo=acme%2Ftools&skill=pdf")
+    assert page.status == 200
+    assert 'value="https://github.com/acme/tools"' in page.text
+    assert 'name="skillName" spellcheck="false" autocapitalize="none" placeholder="pdf" value="pdf"' in page.text
+    submission = await submitted(env)
+    followed = await call(env, "GET /submit/{id}", f"/submit/{submission.id}", id=submission.id)
+    assert (followed.status, followed.headers["location"]) == (303, f"/submissions/{submission.id}")
+
+
+async def test_a_skill_may_be_named_and_a_name_that_is_none_is_told_beside_its_field(env):
+    form = {"repoUrl": "https://github.com/o/r", "skillName": "PDF!"}
+    refused = await call(env, "POST /submit", form=form)
+    assert refused.status == 400
+    assert re.search(r'id="skill-name-problem">[^<]+<', refused.text)
+    accepted = await call(env, "POST /submit", form=form | {"skillName": "pdf"})
+    assert accepted.status == 303
+    submission = await within(env, lambda: get_submission(accepted.headers["location"].rpartition("/")[2]))
+    assert submission.skill_name == "o/r/pdf"
 
 
 @pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 303)])

@@ -57,7 +57,7 @@ const repoButton = find("[data-submit-repo]");
 let listed = null; // what discovery found, for the address it was asked about
 
 repoForm.addEventListener("submit", async (event) => {
-  if (find("#skill-path").value.trim()) return; // one folder is named: the plain form knows what to do
+  if (find("#skill-path").value.trim() || find("#skill-name").value.trim()) return; // one is named: the plain form knows what to do
   event.preventDefault();
   showProblem(repoUrl, repoProblem, "");
   if (!repoUrl.value.trim()) return showProblem(repoUrl, repoProblem, "Paste the address of a GitHub repository.");
