@@ -1,6 +1,6 @@
 """What those who use skills send: which versions they have, what they installed, what is wrong with a skill."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,9 +11,11 @@ from functions.skill_paths import PARAMETERS
 from functions.skill_versions import refuse_blocked
 from shared.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs
 from shared.db import get_settings, now
-from shared.errors import InvalidRequest, Unavailable
+from shared.errors import InvalidRequest, NotFound, Unavailable
+from shared.reputation import name_in
+from shared.skill_admin import source_of
 from shared.skill_names import find_skills
-from shared.skill_source import parse_repo_url
+from shared.skill_source import UPLOADS, parse_repo_url
 from shared.skill_store import get_skill
 from shared.skills import Skill, bump_between, is_newer
 
@@ -99,10 +101,10 @@ async def check_updates(request: Request, body: CheckUpdates) -> Answer:
 
 @operation("Count an installation", gives=Counted, refuses=(403, 409), limit="installs", path=PARAMETERS)
 async def count_install(request: Request, body: Install) -> Answer:
-    """A short name that several skills have is told apart by `repoUrl`."""
+    """With `repoUrl` the skill of that repository counts, or none: 404."""
     name = request.path["name"]
-    named = (await _named([(name, body.repo_url)])).get(name)
-    skill = named or await get_skill(name)
+    sent = (name, body.repo_url)
+    skill = (await _named([sent])).get(sent) or await _get_installed(name, body.repo_url)
     refuse_blocked(skill)
     await count_installs([skill.name])
     return Answer(Counted(True))
@@ -110,12 +112,12 @@ async def count_install(request: Request, body: Install) -> Answer:
 
 @operation("Count installations of several skills", gives=Counted, limit="installs")
 async def count_several_installs(request: Request, body: Installs) -> Answer:
-    """Each name counts once, however often it is sent."""
-    sent = {one.skill_name: one.repo_url for one in body.skills}
-    named = await _named(list(sent.items()))
+    """Each skill counts once, however often it is sent. With `repoUrl` the skill of that repository counts, or none."""
+    sent = list(dict.fromkeys((one.skill_name, one.repo_url) for one in body.skills))
+    named = await _named(sent)
     counted = set((await count_installs({skill.name for skill in named.values()})).counted)
-    skipped = [name for name in sent if name not in named or named[name].name.lower() not in counted]
-    return Answer(Counted(True, skipped or msgspec.UNSET))
+    skipped = [name for name, url in sent if not _is_counted(named.get((name, url)), counted)]
+    return Answer(Counted(True, list(dict.fromkeys(skipped)) or msgspec.UNSET))
 
 
 @operation(
@@ -153,23 +155,50 @@ def _has_it(have: Have, skill: Skill) -> bool:
     return have.sha is not None and have.sha in (skill.commit, skill.content_hash)
 
 
-async def _named(sent: Sequence[tuple[str, str | None]]) -> dict[str, Skill]:
-    """By the name as it was sent; first as the skill of that name in that repository, then by the name alone."""
-    in_full = {name: _full_name(name, repo_url) for name, repo_url in sent}
-    found = await find_skills([*in_full.values(), *in_full])
+Sent = tuple[str, str | None]  # a name and, perhaps, the address it was installed from
+
+
+async def _named(sent: Sequence[Sent]) -> dict[Sent, Skill]:
+    """As the skill of that name in that repository. Another repository's skill of the same name was not installed."""
+    in_full = {one: _full_name(*one) for one in sent}
+    found = await find_skills([*in_full.values(), *(name for name, _ in sent)])
     if found.failed:
         raise Unavailable("The store did not give all of these skills.")
-    both = {name: found.skills.get(full) or found.skills.get(name) for name, full in in_full.items()}
-    return {name: skill for name, skill in both.items() if skill is not None}
+    both = {one: found.skills.get(full) or found.skills.get(one[0]) for one, full in in_full.items()}
+    return {one: skill for one, skill in both.items() if skill is not None and _is_from(skill, one[1])}
+
+
+async def _get_installed(name: str, repo_url: str | None) -> Skill:
+    """Of a name that leads to no skill or to several: says which."""
+    source = _source(repo_url)
+    if source is None:
+        return await get_skill(name)
+    raise NotFound(f"There is no skill {name[:80]!r} of this repository here.", code="skill_not_found")
+
+
+def _is_counted(skill: Skill | None, counted: Collection[str]) -> bool:
+    return skill is not None and skill.name.lower() in counted
+
+
+def _is_from(skill: Skill, repo_url: str | None) -> bool:
+    source = _source(repo_url)
+    return source is None or source == source_of(skill)
 
 
 def _full_name(name: str, repo_url: str | None) -> str:
-    """`repoUrl` is a hint, which clients also send as `owner/repo`: what cannot be read is no hint."""
-    if repo_url is None or "/" in name:
-        return name
+    source = _source(repo_url)
+    return name if not source or "/" in name else name_in(source, name)
+
+
+def _source(repo_url: str | None) -> str | None:
+    """Clients also send `owner/repo`. None: nothing was said. Empty: an address that none of our skills has."""
+    told = (repo_url or "").strip()
+    if not told:
+        return None
+    if told.lower() == UPLOADS:
+        return UPLOADS
     host = get_settings().github_host
     try:
-        repo = parse_repo_url(repo_url if repo_url.count("/") > 1 else f"https://{host}/{repo_url}", host)
+        return parse_repo_url(told if told.count("/") > 1 else f"https://{host}/{told}", host).source
     except InvalidRequest:
-        return name
-    return f"{repo.owner}/{repo.name}/{name}"
+        return ""

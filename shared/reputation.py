@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from shared.author_store import count_blocked
 from shared.blocklist import BlockEntry, find_block
-from shared.db import get_kv, get_settings
+from shared.db import get_settings
 from shared.errors import Unavailable
-from shared.kv import query_all
 from shared.skill_admin import source_of
+from shared.skill_aliases import find_namesakes
 from shared.skill_source import UPLOADS
 from shared.skill_store import find_skill
 from shared.skills import Skill
@@ -46,13 +46,19 @@ def source_named(full_name: str) -> str:
     return UPLOADS if owner_and_repo == UPLOADS else f"https://{get_settings().github_host}/{owner_and_repo}"
 
 
+def name_in(source: str, slug: str) -> str:
+    return "/".join([*source.split("/")[-2:], slug])
+
+
 async def _find_named(name: str, source: str | None) -> Skill | None:
+    """At most two requests, however many skills share a short name: with its source it is a full one."""
     if FULL_NAME.fullmatch(name):
         return await find_skill(name)
-    names = [row.sort for row in await query_all(get_kv(), f"skill:alias:{name.lower()}")]
-    skills = [skill for skill in await asyncio.gather(*map(find_skill, names)) if skill]
-    fitting = [skill for skill in skills if source in (None, source_of(skill))]
-    return fitting[0] if len(fitting) == 1 else None
+    if source is not None:
+        skill = await find_skill(name_in(source, name))
+        return skill if skill and source_of(skill) == source else None
+    namesakes = await find_namesakes(name, limit=1)
+    return await find_skill(namesakes.names[0]) if namesakes.names and not namesakes.has_more else None
 
 
 async def _find_taint(source: str | None, skill: Skill | None) -> str | None:

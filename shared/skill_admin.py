@@ -24,6 +24,7 @@ from shared.blocklist import block_deletion, find_block
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound
 from shared.kv import Put, Write
+from shared.skill_aliases import alias_removal
 from shared.skill_index import skill_put, skill_writes
 from shared.skill_source import UPLOADS
 from shared.skill_store import get_skill, get_versions, make_findable, version_put
@@ -82,7 +83,7 @@ async def delete_skill(name: str, reason: str, actor: str, also: Sequence[Write]
     skill = await get_skill(name)
     deleted = _next(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
     told = f"The skill was deleted: {reason.rstrip('.')}. Its name is not used again."
-    return await _commit_with_submission(skill, deleted, told, actor, also)
+    return await _commit_with_submission(skill, deleted, told, actor, [*await alias_removal(skill), *also])
 
 
 def source_of(skill: Skill) -> str:

@@ -1,17 +1,13 @@
 """Many names to skills at once, as people write them: in full, or the last part alone where one skill has it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from shared.db import get_kv
-from shared.kv import Query
+from shared.skill_aliases import find_namesakes
 from shared.skill_index import read_skills
 from shared.skill_store import LONGEST_NAME
 from shared.skills import Skill
-
-NAMESAKES = 8  # so many may have been deleted before the one that is left
 
 
 class FoundSkills(NamedTuple):
@@ -20,27 +16,23 @@ class FoundSkills(NamedTuple):
 
 
 async def find_skills(names: Iterable[str]) -> FoundSkills:
-    """Two round trips, however many names there are."""
+    """Two round trips, however many names there are and however many skills share them."""
     asked = list(dict.fromkeys(names))
-    candidates = dict(zip(asked, await asyncio.gather(*map(_candidates, asked)), strict=True))
-    read = await read_skills(chain.from_iterable(candidates.values()), with_counts=False)
+    in_full = dict(zip(asked, await asyncio.gather(*map(_full_name, asked)), strict=True))
+    known = {name: full.lower() for name, full in in_full.items() if full is not None}
+    read = await read_skills(known.values(), with_counts=False)
     failed = set(read.failed)
+    alive = {key: skill for key, skill in read.skills.items() if not skill.is_deleted}
     return FoundSkills(
-        {name: skill for name in asked if (skill := _only(candidates[name], read.skills)) is not None},
-        {name for name in asked if failed & {full.lower() for full in candidates[name]}},
+        {name: alive[key] for name, key in known.items() if key in alive},
+        {name for name, key in known.items() if key in failed},
     )
 
 
-async def _candidates(name: str) -> list[str]:
+async def _full_name(name: str) -> str | None:
     if not name.isprintable() or len(name) > LONGEST_NAME or name.count("/") == 1:
-        return []
+        return None
     if "/" in name:
-        return [name]
-    page = await get_kv().query(Query(f"skill:alias:{name.lower()}", limit=NAMESAKES))
-    return [row.sort for row in page.rows]
-
-
-def _only(names: list[str], skills: Mapping[str, Skill]) -> Skill | None:
-    found = [skills[name.lower()] for name in names if name.lower() in skills]
-    alive = [skill for skill in found if not skill.is_deleted]
-    return alive[0] if len(alive) == 1 else None
+        return name
+    namesakes = await find_namesakes(name, limit=1)
+    return namesakes.names[0] if namesakes.names and not namesakes.has_more else None

@@ -18,6 +18,7 @@ from shared.external_scan_store import scan_requests
 from shared.kv import ABSENT, Check, Delete, Key, Put, Write, query_all
 from shared.receipt_store import Receipt, deciding_rules
 from shared.scanner import ScanReport
+from shared.skill_aliases import Namesakes, alias_put, find_namesakes
 from shared.skill_index import (
     alike_put,
     counts_put,
@@ -37,7 +38,6 @@ from shared.skills import (
     is_version,
     next_version,
     sort_key,
-    split_name,
     told_by,
 )
 from shared.submission_store import commit, move_submission
@@ -47,6 +47,7 @@ from shared.telemetry import logger
 WRITES_AT_ONCE = 100  # a transaction takes no more
 Writes = Callable[[Change], list[Write]]
 LONGEST_NAME = 500  # in any script it fits a key
+MAX_CANDIDATES = 20  # of a short name that several skills have
 LOOK_ALIKE = "NAME-LOOK-ALIKE"  # the rule for a new name that people take for a published one
 
 
@@ -116,20 +117,16 @@ async def get_skill_with_counts(name: str) -> tuple[Skill, SkillCounts | None]:
     """Beside the skill what readers do with it, in the same round trip. None: that could not be read."""
     if not name.isprintable() or len(name) > LONGEST_NAME:
         raise _not_found(name)
-    names = [name] if name.count("/") >= 2 else await _names_of(name)
-    read = await read_skills(names)
+    named = await _named(name)
+    read = await read_skills(named.names)
     if read.failed:
         raise Unavailable("The store did not give this skill.")
     deleted = {skill.name.lower() for skill in read.skills.values() if skill.is_deleted}
-    left = [name for name in names if name.lower() not in deleted]
-    if len(left) > 1:
-        raise Conflict(
-            f"Several skills are called {name!r}. Ask for one of them by its full name.",
-            code="ambiguous_name",
-            details={"candidates": left},
-        )
+    left = [name for name in named.names if name.lower() not in deleted]
+    if len(left) > 1 or named.has_more:
+        raise _ambiguous(name, left, named.has_more)
     if not left or left[0].lower() not in read.skills:
-        raise _deleted(name) if deleted else _not_found(name)
+        raise _deleted(name) if deleted or named.was_deleted else _not_found(name)
     return read.skills[left[0].lower()], read.counts.get(left[0].lower())
 
 
@@ -324,12 +321,19 @@ def _key_of_version(name: str, version: str) -> Key:
     return Key(f"version:{name.lower()}", sort_key(version))
 
 
-def alias_put(name: str) -> Put:
-    return Put(Key(f"skill:alias:{split_name(name).slug.lower()}", name), encode({"name": name}))
+async def _named(name: str) -> Namesakes:
+    if name.count("/") >= 2:
+        return Namesakes([name], has_more=False, was_deleted=False)
+    return await find_namesakes(name, MAX_CANDIDATES)
 
 
-async def _names_of(slug: str) -> list[str]:
-    return [row.sort for row in await query_all(get_kv(), f"skill:alias:{slug.lower()}")]
+def _ambiguous(name: str, candidates: Sequence[str], has_more: bool) -> Conflict:
+    several = f"More than {MAX_CANDIDATES} skills are" if has_more else "Several skills are"
+    return Conflict(
+        f"{several} called {name!r}. Ask for one of them by its full name.",
+        code="ambiguous_name",
+        details={"candidates": candidates, **({"more": True} if has_more else {})},
+    )
 
 
 def _deleted(name: str) -> NotFound:

@@ -10,9 +10,9 @@ from shared.errors import Unavailable
 from shared.search_words import begins, is_match, query_words, submission_words, tokens
 from shared.submission_store import WORDS, SubmissionRow, get_submissions_fresh, row_of
 from shared.submissions import CATEGORIES, Submission, is_id
-from shared.word_index import MAX_LISTS, Entry, WordList, read_words
+from shared.word_index import MAX_LISTS, Entry, WordList, read_word, read_words
 
-NAMESAKES = 100  # of one name; the newest of them are looked at
+NAMESAKES = 100  # submissions with the words of one name; the newest of them are looked at
 
 
 class Found(NamedTuple):
@@ -44,19 +44,32 @@ class Refused(NamedTuple):
 
 async def find_refused(name: str, source: str | None = None) -> Refused:
     """The newest refused submissions of that name, full or its last part. A last part that submissions of several
-    sources have says nothing about any of them, unless the source is given too."""
-    words = tuple(dict.fromkeys(tokens(name)))
+    sources have says nothing about any of them, unless the source is given too; nor does one that so many have that
+    not all of them were looked at."""
+    words = tuple(dict.fromkeys(tokens(name if source is None or "/" in name else f"{_place(source)}/{name}")))
     if not words:
         return Refused()
-    entries, _ = await _candidates(words, None)
-    fresh = await get_submissions_fresh(entry.name for entry in entries[:NAMESAKES])
+    ids, are_all = await _having(words)
+    fresh = await get_submissions_fresh(ids)
     if fresh.failed:
         raise Unavailable("Not every submission of this name could be read.")
     named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
-    if source is None and len({submission.source for submission in named}) > 1:
+    if source is None and (not are_all or len({submission.source for submission in named}) > 1):
         return Refused()
     meant = [submission for submission in named if source in (None, submission.source)]
     return Refused(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
+
+
+async def _having(words: tuple[str, ...]) -> tuple[list[str], bool]:
+    """Ids of the newest submissions that have each of these words, and whether there are no others."""
+    lists = await asyncio.gather(*(read_word(WORDS, word) for word in words[:MAX_LISTS]))
+    known = [each.names for each in lists if each.is_complete]
+    ids = sorted(set.intersection(*(known or [each.names for each in lists])), reverse=True)
+    return ids[:NAMESAKES], bool(known) and len(ids) <= NAMESAKES
+
+
+def _place(source: str) -> str:
+    return "/".join(source.split("/")[-2:])
 
 
 async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[Entry], str | None]:

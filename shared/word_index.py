@@ -34,15 +34,26 @@ def word_puts(kind: str, words: Iterable[str], name: str) -> list[Put]:
     return [Put(Key(f"{kind}:{word[:2]}", f"{word}#{name}"), "{}") for word in words]
 
 
-async def read_words(kind: str, word: str, after: str | None = None, descending: bool = False) -> WordList:
-    """One page of at most 1,000 entries, from the beginning or from a position on."""
-    prefix = word if len(word) > 1 else f"{word}#"
+async def read_words(
+    kind: str, word: str, after: str | None = None, descending: bool = False, limit: int = LONGEST_LIST
+) -> WordList:
+    """One page, of words that begin like this one, from the beginning or from a position on."""
+    return await _read(kind, word, word if len(word) > 1 else f"{word}#", after, descending, limit)
+
+
+async def read_word(kind: str, word: str) -> WordList:
+    """One page of exactly this word, the last first."""
+    return await _read(kind, word, f"{word}#", None, True, LONGEST_LIST)
+
+
+async def _read(kind: str, word: str, prefix: str, after: str | None, descending: bool, limit: int) -> WordList:
+    pk = f"{kind}:{word[:2]}"
     if after is None:
-        query = Query(f"{kind}:{word[:2]}", prefix=prefix, descending=descending, limit=LONGEST_LIST)
+        query = Query(pk, prefix=prefix, descending=descending, limit=limit)
     elif descending:
-        query = Query(f"{kind}:{word[:2]}", before=after, descending=True, limit=LONGEST_LIST)
+        query = Query(pk, before=after, descending=True, limit=limit)
     else:
-        query = Query(f"{kind}:{word[:2]}", after=after, limit=LONGEST_LIST)
+        query = Query(pk, after=after, limit=limit)
     page = await get_kv().query(query)
     rows = list(takewhile(lambda row: row.sort.startswith(prefix), page.rows))
     entries = [Entry(row.sort, *row.sort.split("#", 1)) for row in rows]

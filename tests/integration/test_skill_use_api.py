@@ -84,9 +84,24 @@ def test_a_repository_tells_skills_of_one_name_apart():
     for repo_url in hints:
         assert (repo_url, tell("same/installs", {"repoUrl": repo_url}).body) == (repo_url, {"ok": True})
     assert installs_of("a/b/same", "c/d/same") == [len(hints), 0]
-    for repo_url in (None, "", "x", "https://elsewhere.example/a/b", "x/y", "\n"):
+    for repo_url in (None, "", "\n"):
         refused = error_of(tell("same/installs", {"repoUrl": repo_url}))
         assert (repo_url, *refused) == (repo_url, 409, "ambiguous_name")
+
+
+def test_what_was_installed_from_elsewhere_is_not_counted_for_the_skill_of_that_name_here():
+    put(a_skill("acme/tools/pdf"), a_skill("beta/kit/pdf"), a_skill("uploads/anonymous/csv", repo_url=None))
+    for name in ("pdf", "acme/tools/pdf", "csv"):
+        for repo_url in ("x", "x/y", "https://github.com/acme/other", "https://elsewhere.example/acme/tools"):
+            refused = error_of(tell(f"{name}/installs", {"repoUrl": repo_url}))
+            assert (name, repo_url, *refused) == (name, repo_url, 404, "skill_not_found")
+            answer = tell("installs", {"skills": [{"skillName": name, "repoUrl": repo_url}]})
+            assert answer.body == {"ok": True, "skipped": [name]}
+    both = [{"skillName": "pdf", "repoUrl": repo} for repo in ("acme/tools", "beta/kit", "x/y")]
+    from_upload = {"skillName": "csv", "repoUrl": "uploads/anonymous"}
+    answer = tell("installs", {"skills": [*both, from_upload]})
+    assert answer.body == {"ok": True, "skipped": ["pdf"]}
+    assert installs_of("acme/tools/pdf", "beta/kit/pdf", "uploads/anonymous/csv") == [1, 1, 1]
 
 
 def test_a_blocked_skill_is_not_counted():

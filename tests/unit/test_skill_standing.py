@@ -6,12 +6,15 @@ from shared.author_store import blocked_count, count_blocked
 from shared.errors import Conflict, Unavailable
 from shared.kv import Add, Key
 from shared.repo_health_store import RepoHealth, RepoStatus, _put
+from shared.reputation import get_reputation
 from shared.skill_admin import block_skill, delete_skill, unblock_skill
 from shared.skill_index import skill_writes
 from shared.skill_names import find_skills
+from shared.skill_store import get_skill
 from shared.skills import bump_between, is_newer
 from shared.standing import get_standings
 from tests.support.catalogue import a_skill, put_skills
+from tests.support.counting import CountingKV
 from tests.support.memory import MemoryKV, memory_env, within
 
 
@@ -85,6 +88,35 @@ async def test_names_lead_to_the_one_skill_that_is_left(env):
     await within(env, lambda: delete_skill("a/b/pdf", "Gone.", "admin:anna"))
     found = await within(env, lambda: find_skills(names))
     assert {name: skill.name for name, skill in found.skills.items()} == {"csv": "c/d/csv", "pdf": "c/d/pdf"}
+
+
+async def test_a_name_that_many_share_is_unique_only_when_one_is_left_and_costs_the_same(env):
+    """However many of them were deleted."""
+    many = [a_skill(f"owner-{n:02}/kit/pdf", n) for n in range(25)]
+    await put_skills(env.kv, *many)
+    with pytest.raises(Conflict) as conflict:
+        await within(env, lambda: get_skill("pdf"))
+    assert conflict.value.details == {"candidates": [skill.name for skill in many[:20]], "more": True}
+    assert "More than 20 skills" in str(conflict.value)
+    assert (await within(env, lambda: find_skills(["pdf"]))).skills == {}
+    for skill in many[:-1]:
+        await within(env, lambda name=skill.name: delete_skill(name, "Gone.", "admin:anna"))
+    assert (await within(env, lambda: get_skill("pdf"))).name == "owner-24/kit/pdf"
+    assert (await within(env, lambda: find_skills(["pdf"]))).skills["pdf"].name == "owner-24/kit/pdf"
+
+
+async def test_what_is_known_against_one_of_many_namesakes_takes_the_same_few_requests():
+    taken = []
+    for namesakes in (3, 60):
+        env = memory_env(CountingKV)
+        many = [a_skill(f"owner-{n}/kit/pdf", n, is_blocked=n == 2, block_reason="Bad.") for n in range(namesakes)]
+        await put_skills(env.kv, *many)
+        env.kv.forget()
+        sources = [f"https://github.com/{owner}/kit" for owner in ("owner-2", "owner-1", "nobody")]
+        known = [await within(env, lambda s=source: get_reputation("pdf", s, None)) for source in (*sources, None)]
+        assert [one.entry and one.entry.reason for one in known] == ["Bad.", None, None, None]
+        taken.append(env.kv.requests)
+    assert taken[0] == taken[1]
 
 
 async def test_a_name_whose_skill_cannot_be_read_is_told():

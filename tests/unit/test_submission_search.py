@@ -7,7 +7,7 @@ import pytest
 
 from shared import word_index
 from shared.search_words import MAX_SUBMISSION_WORDS, is_match, query_words, submission_words
-from shared.submission_search import find_refused, search_submissions
+from shared.submission_search import NAMESAKES, find_refused, search_submissions
 from shared.submission_store import create, get_submission, move_submission
 from shared.submissions import State, Submission, new_id
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
@@ -131,6 +131,18 @@ async def test_the_refused_submission_of_a_name_is_found_in_its_source_only(env)
     assert await find("ACME/r/PDF", f"{GITHUB}/acme/r") == (refused, None)
     for asked in (("pdf", f"{GITHUB}/other/r"), ("other/r/pdf",), ("pdf",), ("pd",), ("acme",), ("",)):
         assert await find(*asked) == (None, None), asked
+
+
+async def test_a_refusal_is_found_behind_any_number_of_newer_namesakes_and_said_of_nobody_else(env):
+    refused = await rejected(env, "acme/r", "pdf")
+    for n in range(NAMESAKES + 5):
+        await accepted(env, "beta/kit", f"pdf-{n}")
+    newest = await rejected(env, "zeta/r", "pdf")
+    find = lambda *asked: within(env, lambda: find_refused(*asked))  # noqa: E731
+    assert await find("pdf") == (None, None)  # not all of them were looked at
+    assert await find("pdf", f"{GITHUB}/zeta/r") == (newest, None)
+    assert await find("pdf", f"{GITHUB}/acme/r") == (refused, None)
+    assert await find("acme/r/pdf") == (refused, None)
 
 
 async def test_what_was_published_after_all_is_not_refused(env):
