@@ -199,9 +199,9 @@ class TokenList(msgspec.Struct, rename="camel"):
 
 
 class RecountAnswer(msgspec.Struct, rename="camel"):
-    counted: dict[State, int]
-    found: dict[State, int]
-    drift: dict[State, int]  # what the counters had too many of
+    counted: dict[str, int]  # by state, and of `skills` and `versions`
+    found: dict[str, int]
+    drift: dict[str, int]  # what the counters had too many of
     unread: int
     busy: int  # counters that moved while they were counted: ask again
     repaired: bool

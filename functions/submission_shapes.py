@@ -326,9 +326,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class PlatformStats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     submissions: Totals
-    skills: Annotated[
-        int | None, Meta(description="Published now. One whose new content is being verified counts again afterwards.")
-    ]
+    skills: Annotated[int | None, Meta(description="In the marketplace: not blocked, not deleted, not all yanked.")]
+    versions: Annotated[int | None, Meta(description="Of these skills, yanked ones too: they are still shown.")]
     generated_at: datetime
     degraded: bool
 

@@ -120,14 +120,15 @@ async def get_stats(request: Request) -> Answer:
 @operation("Totals of the platform", gives=PlatformStats)
 async def get_totals(request: Request) -> Answer:
     """What could not be read is null, never 0."""
-    counted = await stats.get_stats()
+    counted, market = await stats.get_totals()
     totals = {name: getattr(counted, name) for name in Totals.__struct_fields__}
     return Answer(
         PlatformStats(
             submissions=Totals(**totals),
-            skills=counted.published,
+            skills=market.skills,
+            versions=market.versions,
             generated_at=counted.generated_at,
-            degraded=counted.degraded,
+            degraded=counted.degraded or market.skills is None,
         )
     )
 

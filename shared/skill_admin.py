@@ -25,7 +25,7 @@ from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound
 from shared.kv import Put, Write
 from shared.skill_aliases import alias_removal
-from shared.skill_index import skill_put, skill_writes
+from shared.skill_index import skill_writes
 from shared.skill_source import UPLOADS
 from shared.skill_store import get_skill, get_versions, make_findable, version_put
 from shared.skills import Skill, SkillVersion, told_by
@@ -168,7 +168,7 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
     after = _settled(skill, list({**versions, version: marked}.values()))
     if not after.is_yanked and not skill.is_blocked:
         await _refuse_listed(after)
-    await _transact([skill_put(after, {"recordVersion": skill.record_version}), _remarked(marked), *also])
+    await _transact([*skill_writes(skill, after), _remarked(marked), *also])
     if after.unindexed_since:
         await make_findable(after)
     return after

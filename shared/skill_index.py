@@ -18,6 +18,7 @@ from shared.errors import ConditionFailed
 from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Write, shard_of
 from shared.search_words import look_alike, skill_words
 from shared.skills import Skill, SkillCounts, full_name, split_name
+from shared.stats import count_skill
 from shared.timing import STUCK_THRESHOLD
 from shared.word_index import word_puts
 
@@ -61,10 +62,11 @@ def skill_put(skill: Skill, expect: Expect) -> Put:
 
 
 def skill_writes(before: Skill | None, after: Skill) -> list[Write]:
-    """The record, guarded by the one it was made from, and what is counted of its author."""
+    """The record, guarded by the one it was made from, and what is counted of the marketplace and of its author."""
     if before is None:
-        return [skill_put(after, ABSENT)]
-    return [skill_put(after, {"recordVersion": before.record_version}), *blocked_count(before, after)]
+        return [skill_put(after, ABSENT), *count_skill(None, after)]
+    record = skill_put(after, {"recordVersion": before.record_version})
+    return [record, *count_skill(before, after), *blocked_count(before, after)]
 
 
 def counts_put(counts: SkillCounts, expect: Expect | None) -> Put:

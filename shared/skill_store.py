@@ -40,6 +40,7 @@ from shared.skills import (
     sort_key,
     told_by,
 )
+from shared.stats import count_skill
 from shared.submission_store import commit, move_submission
 from shared.submissions import CATEGORIES, Change, State, Submission, move
 from shared.telemetry import logger
@@ -356,6 +357,7 @@ async def _rename(skill: Skill, name: str) -> bool:
         alias_put(name),
         counts_put(SkillCounts(name=name, record_version=1), expect=None),
         Delete(skill_key(skill.name), {"recordVersion": skill.record_version}),
+        *count_skill(skill, renamed),
     ]
     try:
         if len(writes) + len(copies) + len(leftovers) <= WRITES_AT_ONCE:

@@ -1,18 +1,23 @@
-"""Counters: ten items that hold a number per state. A move changes one of them in its own transaction (-old +new), so
-adding them up gives the true count at every moment. Unknown is null, never 0."""
+"""Counters: ten items that hold a number per state, and ten for the skills in the marketplace and their versions. A
+change adds to one of them in its own transaction (-old +new), so adding them up gives the true count at every moment.
+Unknown is null, never 0."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
 from shared.db import get_kv, now
 from shared.kv import Add, Key, Read, shard_of
+from shared.skills import Skill
 from shared.submissions import CATEGORIES, CATEGORY_OF, Change, State
 
 COUNTER_SHARDS = 10
 COUNTER_KEYS = [Key(f"stats:{shard}") for shard in range(COUNTER_SHARDS)]
+SKILL_COUNTER_KEYS = [Key("stats:skills", str(shard)) for shard in range(COUNTER_SHARDS)]
+SKILLS, VERSIONS = "skills", "versions"
 CREATED = "created"  # beside the states in the counts of an hour
 
 
@@ -26,6 +31,13 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     by_state: dict[State, int] | None
     generated_at: datetime
     degraded: bool
+
+
+class Market(NamedTuple):
+    """Skills that are listed, and their versions. None: unknown."""
+
+    skills: int | None
+    versions: int | None
 
 
 def count_change(change: Change) -> list[Add]:
@@ -52,6 +64,22 @@ def _arrivals(change: Change) -> dict[str, int]:
     return {after.state: 1} if CATEGORY_OF[before.state] != CATEGORY_OF[after.state] else {}
 
 
+def count_skill(before: Skill | None, after: Skill | None) -> list[Add]:
+    """For the transaction that makes one of the other: guarded by the skill's version, so nothing counts twice."""
+    counts: dict[Key, Counter[str]] = defaultdict(Counter)
+    for skill, sign in ((before, -1), (after, 1)):
+        if skill:
+            key = SKILL_COUNTER_KEYS[shard_of(skill.name.lower(), COUNTER_SHARDS)]
+            counts[key].update({name: sign * n for name, n in share_of(skill).items()})
+    changed = {key: {name: n for name, n in each.items() if n} for key, each in counts.items()}
+    return [Add(key, each) for key, each in changed.items() if each]
+
+
+def share_of(skill: Skill) -> dict[str, int]:
+    """What it adds to the counters: nothing while it is in no list."""
+    return {SKILLS: 1, VERSIONS: skill.versions} if skill.is_listed else {}
+
+
 def hour_key(time: datetime, shard: int) -> Key:
     return Key(f"stats:hour:{time:%Y-%m-%dT%H}", str(shard))
 
@@ -74,6 +102,23 @@ async def get_hours(at: datetime, hours: int = 24) -> list[Hour] | None:
 
 async def get_stats() -> Stats:
     return stats_of(await get_kv().get_counts(COUNTER_KEYS), now())
+
+
+async def get_totals() -> tuple[Stats, Market]:
+    """Of submissions and of the marketplace, in one request."""
+    read = await get_kv().get_counts([*COUNTER_KEYS, *SKILL_COUNTER_KEYS])
+    return stats_of(_part(read, COUNTER_KEYS), now()), _market_of(_part(read, SKILL_COUNTER_KEYS))
+
+
+def _part(read: Read[dict[str, int]], keys: Collection[Key]) -> Read[dict[str, int]]:
+    return Read({key: read.found[key] for key in keys if key in read.found}, [], [k for k in read.failed if k in keys])
+
+
+def _market_of(read: Read[dict[str, int]]) -> Market:
+    if read.failed:
+        return Market(None, None)
+    total = _added(read.found.values())
+    return Market(total.get(SKILLS, 0), total.get(VERSIONS, 0))
 
 
 def stats_of(read: Read[dict[str, int]], at: datetime) -> Stats:

@@ -95,6 +95,11 @@ def look_of(state: State) -> Look:
     return LOOKS[state]
 
 
+def counter_name(name: str) -> str:
+    """A state, or what else is counted: skills, versions."""
+    return LOOKS[State(name)].label if name in State.__members__ else name.capitalize()
+
+
 def actor_name(actor: str) -> str:
     name = actor.removeprefix("admin:")
     return f"{name} (admin)" if name != actor else ACTORS.get(actor, actor)

@@ -183,11 +183,12 @@ async def test_totals_are_exact_and_what_is_unknown_is_null():
     await submitted(env, a_bundle("waits"))
     totals = (await ask(env, "GET /api/v1/stats")).json
     expected = {"total": 2, "active": 1, "published": 1, "rejected": 0, "blocked": 0, "onHold": 0}
-    assert (totals["submissions"], totals["skills"], totals["degraded"]) == (expected, 1, False)
+    assert (totals["submissions"], totals["skills"], totals["versions"]) == (expected, 1, 1)
+    assert totals["degraded"] is False
     env.kv.down = True
     unknown = (await ask(env, "GET /api/v1/stats")).json
     assert set(unknown["submissions"].values()) == {None}
-    assert (unknown["skills"], unknown["degraded"]) == (None, True)
+    assert (unknown["skills"], unknown["versions"], unknown["degraded"]) == (None, None, True)
     assert (await ask(env, "GET /api/v1/submissions/stats")).json["total"] is None
 
 

@@ -15,7 +15,7 @@ from shared.kv import Key
 from shared.queue import Poison, parse_body
 from shared.skill_index import decode_skill, index_puts
 from shared.skills import Skill, SkillVersion
-from shared.stats import COUNTER_KEYS
+from shared.stats import COUNTER_KEYS, SKILL_COUNTER_KEYS
 from shared.submission_store import LARGEST_ROW, words_of
 from shared.submissions import (
     ACTIVE_STATES,
@@ -51,6 +51,7 @@ def check_invariants(kv: Any) -> None:
     _check_marketplace(items, versions, histories)
     _check_words(items, submissions.values())
     _check_counters(items, submissions)
+    _check_skill_counters(items, versions)
     _check_identities(items, submissions)
 
 
@@ -151,6 +152,21 @@ def _check_counters(items: Items, submissions: Mapping[str, Submission]) -> None
     recount = Counter(submission.state for submission in submissions.values())
     assert +counted == recount, "I5, I14: counters and cards equal a recount"
     assert min(counted.values(), default=0) >= 0, "I5: none negative"
+
+
+def _check_skill_counters(items: Items, versions: Mapping[str, list[SkillVersion]]) -> None:
+    counted: Counter[str] = Counter()
+    for key in SKILL_COUNTER_KEYS:
+        if key in items:
+            counted.update(items[key].attrs)
+    listed = [skill for skill in _skills_of(items) if skill.is_listed]
+    recount = Counter(skills=len(listed), versions=sum(len(versions[skill.name.lower()]) for skill in listed))
+    assert +counted == +recount, "I5: skills and versions equal a recount"
+
+
+def _skills_of(items: Items) -> list[Skill]:
+    keys = [key for key in items if key.pk.startswith("skill:") and not key.pk.startswith("skill:alias:")]
+    return [_SKILL.decode(items[key].doc) for key in keys]
 
 
 def _check_identities(items: Items, submissions: Mapping[str, Submission]) -> None:

@@ -2,18 +2,23 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from shared import admin_upkeep, recount
 from shared.audit import get_audit
 from shared.errors import Conflict, Forbidden, Unavailable
-from shared.kv import Key, shard_of
+from shared.kv import ABSENT, Key, shard_of
 from shared.secret_store import AdminToken
-from shared.stats import COUNTER_KEYS, COUNTER_SHARDS
+from shared.skill_admin import delete_skill
+from shared.skill_index import skill_put
+from shared.skill_store import migrate_skill_slugs
+from shared.stats import COUNTER_KEYS, COUNTER_SHARDS, SKILL_COUNTER_KEYS, get_totals
 from shared.submission_store import claim_submission, move_submission
 from shared.submissions import State
 from shared.timing import LONGEST_LEASE
-from tests.support.builders import a_bundle, submitted
+from tests.support.builders import a_bundle, processed, submitted
+from tests.support.catalogue import a_skill
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
 
@@ -47,6 +52,35 @@ async def test_a_repair_sets_the_counters_right_once_and_says_by_how_much(env):
     check_invariants(env.kv)
     subjects = [entry.subject for entry in await within(env, get_audit)]
     assert subjects == ["nothing to set right", "RECEIVED -3, PUBLISHED +1"]
+
+
+async def test_i5_skills_and_versions_are_recounted_and_set_right(env):
+    for submission in await filled(env, 4):
+        await processed(env, submission)
+    await within(env, lambda: delete_skill("uploads/anonymous/r-0", "gone", "admin:anna"))
+    assert (await within(env, lambda: admin_upkeep.recount(ADMIN))).drift == {}
+    newest = env.kv.items[Key("skill:uploads/anonymous/r-3")]
+    newest.attrs.pop("listPk")  # the index does not show it yet
+    counter = next(key for key in SKILL_COUNTER_KEYS if env.kv.items.get(key))
+    env.kv.items[counter].attrs["skills"] += 2
+    env.kv.items[counter].attrs["versions"] -= 1
+    counted = await within(env, lambda: admin_upkeep.repair_counters(ADMIN, WHY))
+    assert counted.drift == {"skills": 2, "versions": -1}
+    assert (counted.found["skills"], counted.found["versions"]) == (3, 3)
+    assert (await within(env, get_totals))[1] == (3, 3)
+    check_invariants(env.kv)
+
+
+async def test_i5_a_skill_that_gets_its_full_name_is_still_counted_once(env):
+    """Its new name belongs to another counter."""
+    old = [a_skill(f"owner-{n}/repo/pdf-{n}", n) for n in range(8)]
+    old = [msgspec.structs.replace(skill, name=skill.display_name) for skill in old]
+    for skill in old:
+        await env.kv.put(skill_put(skill, ABSENT))
+    await within(env, lambda: admin_upkeep.repair_counters(ADMIN, WHY))
+    assert len(await within(env, migrate_skill_slugs)) == 8
+    counted = await within(env, lambda: admin_upkeep.recount(ADMIN))
+    assert (counted.found["skills"], counted.drift_by_counter) == (8, {})
 
 
 async def test_only_an_admin_repairs_and_only_with_a_reason(env):

@@ -12,6 +12,7 @@ from shared.kv import Key, Put
 from shared.skill_admin import block_skill, delete_skill, unblock_skill, unyank_version, yank_version
 from shared.skill_search import SkillQuery, list_skills, search_skills
 from shared.skill_store import find_skill, get_skill, get_versions
+from shared.stats import get_totals
 from shared.submission_store import commit, get_history, get_submission, move_submission
 from shared.submissions import State, reopen
 from tests.support.builders import a_bundle, processed, submitted
@@ -83,6 +84,31 @@ async def test_a_skill_whose_versions_are_all_yanked_is_in_no_list_and_can_still
     assert await listed(env) == []
     seen = await within(env, lambda: get_skill(NAME))
     assert (seen.is_yanked, seen.current_version) == (True, "1.0.0")
+
+
+async def test_i5_skills_and_versions_are_counted_with_every_decision_about_them(env):
+    async def counted(*expected):
+        check_invariants(env.kv)
+        assert (await within(env, get_totals))[1] == expected
+
+    await submitted(env, a_bundle("waits"))
+    await counted(0, 0)
+    first = await versions_of(env, "One.", "Two.")
+    await counted(1, 2)
+    await processed(env, await submitted(env, a_bundle("other")))
+    await counted(2, 3)
+    for version, skills in (("1.0.1", 2), ("1.0.0", 1)):  # a yanked version is still shown, and counted
+        await within(env, lambda v=version: yank_version(NAME, v, "bad"))
+        await counted(skills, 3 if skills == 2 else 1)
+    await within(env, lambda: unyank_version(NAME, "1.0.1"))
+    await counted(2, 3)
+    await within(env, lambda: block_skill(NAME, "steals keys", "admin:ann"))
+    await counted(1, 1)
+    await within(env, lambda: unblock_skill(NAME, "it does not", "admin:ann"))
+    await resubmitted(env, first.upload_token, "Three.")
+    await counted(2, 4)
+    await within(env, lambda: delete_skill(NAME, "asked for", "admin:ann"))
+    await counted(1, 1)
 
 
 async def test_unyanking_brings_everything_back(env):

@@ -13,6 +13,7 @@ from shared.skill_names import find_skills
 from shared.skill_store import get_skill
 from shared.skills import bump_between, is_newer
 from shared.standing import get_standings
+from shared.stats import count_skill
 from tests.support.catalogue import a_skill, put_skills
 from tests.support.counting import CountingKV
 from tests.support.memory import MemoryKV, memory_env, within
@@ -54,9 +55,11 @@ async def test_a_blocked_skill_that_is_deleted_still_taints(env):
 def test_whatever_lifts_a_block_takes_the_count_back():
     """Mended content, or a person who clears what a newer rule set found."""
     blocked, lifted = a_skill("Acme/a/one", is_blocked=True, is_blocked_by_rule=True), a_skill("Acme/a/one")
-    assert skill_writes(blocked, lifted)[1:] == [Add(Key("author:acme"), {"blocked": -1})]
-    assert skill_writes(lifted, blocked)[1:] == [Add(Key("author:acme"), {"blocked": 1})]
-    assert [len(skill_writes(before, lifted)) for before in (None, lifted)] == [1, 1]
+    for before, after, more in ((blocked, lifted, 1), (lifted, blocked, -1)):
+        (market,) = count_skill(before, after)
+        assert market.counts == {"skills": more, "versions": more}
+        assert skill_writes(before, after)[1:] == [market, Add(Key("author:acme"), {"blocked": -more})]
+    assert [len(skill_writes(before, lifted)) for before in (None, lifted)] == [2, 1]
 
 
 def test_uploads_are_not_counted():
