@@ -11,6 +11,7 @@ from shared.db import get_queue
 from shared.dead_letter_store import store_dead_letter
 from shared.pipeline import process_submission
 from shared.queue import Poison, parse_body
+from shared.submissions import Delivery
 from shared.timing import OVERRUN_TIME
 from shared.worker_context import Env, run_with_worker_env
 
@@ -42,7 +43,9 @@ async def settle_one(record: Record, worker: str, time_left: timedelta) -> None:
         await store_dead_letter(record["messageId"], record["body"], str(poison))
         return
     owner = f"{worker}/{record['messageId']}"
-    settled = await process_submission(message.id, owner, time_left - min(OVERRUN_TIME, time_left / 4))
+    receives = int(record["attributes"]["ApproximateReceiveCount"])
+    delivery = Delivery(record["messageId"], receives, message.turn)
+    settled = await process_submission(message.id, owner, time_left - min(OVERRUN_TIME, time_left / 4), delivery)
     if settled.come_back_in is not None:
         await get_queue().come_back_in(record["receiptHandle"], settled.come_back_in)
         raise ComesBack

@@ -311,7 +311,7 @@ async def _commit(change_at: ChangeAt, also: list[Write]) -> Submission:
 async def _send(submission: Submission) -> Submission:
     """The record is its own outbox: what cannot be sent now, the stuck scan sends."""
     try:
-        await get_queue().send(submission.id)
+        await get_queue().send(submission.id, turn=submission.turn)
     except Unavailable:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
     return submission

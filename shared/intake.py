@@ -137,7 +137,7 @@ async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
 
 async def send_or_leave_to_scan(submission: Submission) -> None:
     try:
-        await get_queue().send(submission.id)
+        await get_queue().send(submission.id, turn=submission.turn)
     except Unavailable:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
 

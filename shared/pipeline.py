@@ -3,6 +3,7 @@ where it stands and why, and the message is only given up when the record no lon
 
 import asyncio
 import random
+from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from shared.submission_store import (
     submission_key,
     touch_submission,
 )
-from shared.submissions import ACTIVE_STATES, State, Submission
+from shared.submissions import ACTIVE_STATES, Delivery, State, Submission, is_copy, taken_on
 from shared.telemetry import logger
 from shared.timing import DEFER_LIMIT, LEASE_MARGIN, LONGEST_DELAY, MAX_ATTEMPTS, RETRY_BASE
 from shared.verification import Held, verify
@@ -36,36 +37,42 @@ class Settled(NamedTuple):
 DONE = Settled()
 
 
-async def process_submission(submission_id: str, worker: str, time_left: timedelta) -> Settled:
+async def process_submission(submission_id: str, worker: str, time_left: timedelta, delivery: Delivery) -> Settled:
     """Raises only when the message must be delivered again by the queue itself."""
-    try:
-        return await _process(submission_id, worker, time_left)
-    except LostLease:
-        logger.info("changed by somebody else meanwhile", extra={"submission": submission_id})
-        return await _after_losing(submission_id)
+    return await _unless_lost(submission_id, delivery, _process(submission_id, worker, time_left, delivery))
 
 
-async def _process(submission_id: str, worker: str, time_left: timedelta) -> Settled:
+async def _process(submission_id: str, worker: str, time_left: timedelta, delivery: Delivery) -> Settled:
     submission, pause = await _read(submission_id)
     at = now()
     if submission.state not in ACTIVE_STATES or submission.has_live_lease(at):
         return DONE  # finished, parked, or somebody else's
     early = _early_until(submission, pause, at)
     if early is not None:
-        return await _wait(submission, early, at)
+        return await _wait(submission, early, at, delivery)
     if submission.attempts >= MAX_ATTEMPTS:
         await give_up(submission)
         return DONE
     if await _block_known_bad(submission):
         return DONE
-    return await _work(Held(await claim_submission(submission, worker, time_left + LEASE_MARGIN)), time_left)
+    claimed = await claim_submission(submission, worker, time_left + LEASE_MARGIN, delivery)
+    ours = msgspec.structs.replace(delivery, turn=claimed.turn)  # this message stands for it from now on
+    return await _unless_lost(submission_id, ours, _work(Held(claimed), time_left))
 
 
-async def _after_losing(submission_id: str) -> Settled:
-    """Whoever changed the record sees to it. Unless it waits again: what they wanted to send may never have been sent,
-    and this message may be the only one it has."""
+async def _unless_lost(submission_id: str, delivery: Delivery, work: Awaitable[Settled]) -> Settled:
+    try:
+        return await work
+    except LostLease:
+        logger.info("changed by somebody else meanwhile", extra={"submission": submission_id})
+        return await _after_losing(submission_id, delivery)
+
+
+async def _after_losing(submission_id: str, delivery: Delivery) -> Settled:
+    """Whoever changed the record sees to it. Unless it waits again and was not taken on by a worker: what they wanted
+    to send may never have been sent, and this message may be the only one it has."""
     submission = await get_submission(submission_id)
-    if submission.state not in ACTIVE_STATES or submission.has_live_lease(now()):
+    if submission.state not in ACTIVE_STATES or submission.has_live_lease(now()) or is_copy(submission, delivery):
         return DONE
     return Settled(come_back_in=RETRY_BASE)
 
@@ -85,12 +92,15 @@ def _early_until(submission: Submission, pause: Pause | None, at: datetime) -> d
     return max(waits, default=None)
 
 
-async def _wait(submission: Submission, until: datetime, at: datetime) -> Settled:
-    """A successor takes the place of a message that came too early, so waiting never uses up its receives."""
+async def _wait(submission: Submission, until: datetime, at: datetime, delivery: Delivery) -> Settled:
+    """A successor takes the place of a message that came too early, so waiting never uses up its receives. One for each
+    wait: copies of a message have none."""
+    if is_copy(submission, delivery):
+        return DONE
     next_look = min(until, at + LONGEST_DELAY)  # not the end of a pause: it may be lifted before
-    if submission.not_before is None or submission.not_before < next_look:
-        await touch_submission(submission, not_before=next_look)
-    await get_queue().send(submission.id, next_look - at)
+    not_before = max(next_look, submission.not_before or next_look)
+    waiting = await touch_submission(submission, not_before=not_before, **taken_on(submission, delivery))
+    await get_queue().send(waiting.id, next_look - at, waiting.turn)
     return DONE
 
 
@@ -149,7 +159,7 @@ async def _defer(held: Held, deferred: Deferred) -> Settled:
         not_before=at + waits,
         deferred_for=total,
     )
-    await get_queue().send(submission.id, waits)
+    await get_queue().send(submission.id, waits, submission.turn)
     return DONE
 
 

@@ -25,6 +25,7 @@ class Message(msgspec.Struct, frozen=True):
 
     id: str
     schema: int
+    turn: int = 0  # of the record when this was sent
 
 
 class Depth(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,7 +37,7 @@ class Depth(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Queue(Protocol):
-    async def send(self, submission_id: str, delay: timedelta = timedelta()) -> None: ...
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None: ...
 
     async def come_back_in(self, receipt: str, delay: timedelta) -> None:
         """A received message reappears after the delay instead of the queue's visibility timeout."""
@@ -49,8 +50,9 @@ class Queue(Protocol):
         ...
 
 
-def body_of(submission_id: str) -> str:
-    return msgspec.json.encode({"schema": SCHEMA, "id": submission_id}).decode()
+def body_of(submission_id: str, turn: int = 0) -> str:
+    later = {"turn": turn} if turn else {}
+    return msgspec.json.encode({"schema": SCHEMA, "id": submission_id, **later}).decode()
 
 
 def parse_body(body: str) -> Message:
@@ -75,8 +77,8 @@ class SqsQueue:
         self._wire = wire
         self._url = url
 
-    async def send(self, submission_id: str, delay: timedelta = timedelta()) -> None:
-        body = body_of(submission_id)
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None:
+        body = body_of(submission_id, turn)
         await self._call("SendMessage", {"MessageBody": body, "DelaySeconds": whole_seconds(delay)})
 
     async def come_back_in(self, receipt: str, delay: timedelta) -> None:

@@ -19,6 +19,7 @@ from shared.search_words import submission_words
 from shared.stats import count_change
 from shared.submissions import (
     Change,
+    Delivery,
     HistoryEntry,
     Rescue,
     State,
@@ -162,8 +163,10 @@ async def commit(
         raise
 
 
-async def claim_submission(submission: Submission, owner: str, lease: timedelta) -> Submission:
-    return await commit(lambda at: claim(submission, owner, at, at + lease))
+async def claim_submission(
+    submission: Submission, owner: str, lease: timedelta, by: Delivery | None = None
+) -> Submission:
+    return await commit(lambda at: claim(submission, owner, at, at + lease, by))
 
 
 async def move_submission(

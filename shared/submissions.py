@@ -70,6 +70,14 @@ ID_PATTERN = f"sub_[{_ALPHABET}]{{26}}"
 _NEEDS_REASON = PARKED_STATES | set(CATEGORIES["rejected"])
 
 
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message in the hands of a worker. The queue may deliver it again, and may have copies of it."""
+
+    message_id: str
+    receives: int = 1
+    turn: int = 0  # of the record when the message was sent
+
+
 class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     id: str
     source: str  # "https://github.com/owner/repo" in lower case, or "uploads/anonymous"
@@ -85,6 +93,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     version: int = 1  # rises with every write
     fence: int = 0  # rises with every claim: a holder of an older one changes nothing
     seq: int = 1  # of the newest history entry
+    turn: int = 0  # rises when a worker takes the record on: messages of an earlier turn are copies
+    taken_on_by: Delivery | None = None
     attempts: int = 0
     lease_owner: str | None = None
     lease_until: datetime | None = None
@@ -173,7 +183,9 @@ def move(
     return Change(submission, after, (entry,))
 
 
-def claim(submission: Submission, owner: str, now: datetime, lease_until: datetime) -> Change:
+def claim(
+    submission: Submission, owner: str, now: datetime, lease_until: datetime, by: Delivery | None = None
+) -> Change:
     """A waiting record is claimed; one whose worker died is taken over, which leaves two entries in its history."""
     before = submission
     entries: tuple[HistoryEntry, ...] = ()
@@ -191,6 +203,7 @@ def claim(submission: Submission, owner: str, now: datetime, lease_until: dateti
         fence=submission.fence + 1,
         attempts=submission.attempts + 1,
         not_before=None,
+        **({} if by is None else taken_on(submission, by)),
     )
     after = msgspec.structs.replace(claimed.after, version=before.version + 1)
     return Change(before, after, entries + claimed.entries)
@@ -205,6 +218,19 @@ def reopen(submission: Submission, actor: str, now: datetime, reason: str, **set
 def touch(submission: Submission, **set_: Any) -> Change:
     """A note on the record that is no move: no history, no counter."""
     return Change(submission, _next(submission, **set_), ())
+
+
+def taken_on(submission: Submission, by: Delivery) -> dict[str, Any]:
+    """From here on its worker answers for the record: with the message it holds, until it has sent another one."""
+    return {"turn": submission.turn + 1, "taken_on_by": by}
+
+
+def is_copy(submission: Submission, delivery: Delivery) -> bool:
+    """Another message stands for the record, so this one may go. Not when this very message was taken on and is back:
+    then its worker died, perhaps before it had sent another one."""
+    by = submission.taken_on_by
+    is_back = by is not None and by.message_id == delivery.message_id and by.receives < delivery.receives
+    return delivery.turn < submission.turn and not is_back
 
 
 class Rescue(StrEnum):

@@ -231,6 +231,17 @@ GUARDS = [
         {"shared.recovery:find_receipt": always_later(None)},
         [f"{MODEL}test_r01_three"],
     ),
+    Guard(
+        "a copy has no successor",
+        {"shared.pipeline:is_copy": always(False)},
+        [f"{MODEL}test_r34"],
+        ("shared.pipeline:is_copy", bool),
+    ),
+    Guard(
+        "a message that is back is no copy",
+        {"shared.pipeline:is_copy": lambda _: lambda submission, delivery: delivery.turn < submission.turn},
+        [f"{PIPELINE}test_r02"],
+    ),
     Guard("a successor is sent", {"shared.pipeline:get_queue": silent_queue}, [f"{MODEL}test_r34"]),
     Guard(
         "a deferral gives the attempt back", {"shared.verification:Held.move": keeping_attempts}, [f"{MODEL}test_r34"]

@@ -32,6 +32,13 @@ def world():
     world.close()
 
 
+@pytest.fixture
+def judging():
+    world = World(judge=True)
+    yield world
+    world.close()
+
+
 def only(world):
     [record] = world.records().values()
     return record
@@ -346,16 +353,24 @@ def test_r31_a_request_repeated_after_a_crash_gets_the_record_of_the_first(world
 
 
 @pytest.mark.parametrize("down", ["GitHub", "the judge", "a pause"])
-def test_r34_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(down):
-    world = World(judge=True)
+@pytest.mark.parametrize("copies", [0, 5])
+def test_r34_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(judging, down, copies):
+    """However many copies of its message there are, now and then: for one wait, one successor is sent."""
+    world = judging
     world.submit_repo("tools")
     world.sources.github_is_down = down == "GitHub"
     world.sources.judge_is_down = down == "the judge"
     if down == "a pause":
         world.pause(2)
     for minute in range(120):
-        world.deliver()
+        if minute % 31 == 0:
+            original, body = world.sqs.messages[0], body_of(only(world).id)
+            for n in range(copies):
+                world.sqs.duplicate(original) if n % 2 else world.sqs.send(body)
+        while world.sqs.visible():
+            world.deliver()
         world.tick(minutes=1)
+        assert len(world.sqs.messages) <= 2  # a copy of the successor itself comes early once, and has its own
         if minute % 5 == 0:
             world.scan()
     world.check()
@@ -364,7 +379,6 @@ def test_r34_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(do
     world.sources.github_is_down = world.sources.judge_is_down = False
     assert ends_published_once(world).attempts == 1
     assert not world.ask(get_dead_letters).letters
-    world.close()
 
 
 def test_i7_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end(world):

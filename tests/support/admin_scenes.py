@@ -14,7 +14,7 @@ from shared.db import get_secrets, now
 from shared.dead_letter_store import store_dead_letter
 from shared.skill_admin import block_skill, yank_version
 from shared.submission_store import get_submission, move_submission
-from shared.submissions import State, Submission
+from shared.submissions import Delivery, State, Submission
 from shared.timing import LONGEST_LEASE
 from tests.support.builders import WHILE, a_bundle, an_unusable_bundle
 from tests.support.http import call
@@ -45,7 +45,7 @@ def waiting(bundle: dict | None = None) -> Submission:
 
 def processed(bundle: dict | None = None) -> Submission:
     submission = waiting(bundle)
-    on_loop(lambda: pipeline.process_submission(submission.id, "worker", WHILE))
+    on_loop(lambda: pipeline.process_submission(submission.id, "worker", WHILE, Delivery("message")))
     return reread(submission)
 
 

@@ -7,7 +7,7 @@ from shared import intake, pipeline
 from shared.queue import body_of
 from shared.receipt_store import Receipt
 from shared.scanner import scan_skill
-from shared.submissions import Submission
+from shared.submissions import Delivery, Submission
 from tests.support.memory import within
 
 SKILL_MD = "---\nname: {name}\ndescription: {description}\n---\n\n# {name}\n\nSay hello.\n"
@@ -36,8 +36,12 @@ async def submitted(env, bundle: dict | None = None) -> Submission:
     return accepted.submission
 
 
-async def processed(env, submission: Submission, worker: str = "worker") -> pipeline.Settled:
-    return await within(env, lambda: pipeline.process_submission(submission.id, worker, WHILE))
+async def processed(
+    env, submission: Submission, worker: str = "worker", delivery: Delivery | None = None
+) -> pipeline.Settled:
+    """By a worker that got a message of its own, sent for the record as it was submitted."""
+    delivery = delivery or Delivery(uuid.uuid4().hex)
+    return await within(env, lambda: pipeline.process_submission(submission.id, worker, WHILE, delivery))
 
 
 def an_sqs_record(submission_id: str | None = None, body: str | None = None, receives: int = 1) -> dict:

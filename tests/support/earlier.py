@@ -18,6 +18,7 @@ from shared.dynamo_kv import DynamoKV
 from shared.github import GitHub
 from shared.secret_store import secrets_from
 from shared.settings import load_settings
+from shared.submissions import Delivery
 from shared.telemetry import logger
 from shared.worker_context import Env, run_with_worker_env
 from tests.support.memory import MemoryQueue, no_judge
@@ -96,7 +97,8 @@ async def _within(fn: Callable[[Env], Awaitable[T]]) -> T:
 async def _happen(env: Env, event: Event) -> intake.Accepted:
     then = dataclasses.replace(env, clock=lambda: datetime.now(UTC) - event.ago)
     accepted = await run_with_worker_env(then, event.submit)
-    process = partial(pipeline.process_submission, accepted.submission.id, "a worker of that time", WHILE)
+    message = Delivery("a message of that time")
+    process = partial(pipeline.process_submission, accepted.submission.id, "a worker", WHILE, message)
     await run_with_worker_env(then, process)
     return accepted
 

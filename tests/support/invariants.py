@@ -238,6 +238,7 @@ class Watcher:
 
     def deleted(self, kv: Any, message: Sent, left: Iterable[str], at: datetime) -> None:
         """I9 and the other half of I15. `left` are the bodies still in the queues."""
+        others = {named for body in left if (named := _named(body))}
         try:
             submission_id = parse_body(message.body).id
         except Poison:
@@ -250,11 +251,18 @@ class Watcher:
         finished = [e for e in histories_of(kv.items)[record.id] if e.timestamp >= since]
         if any(state not in ACTIVE_STATES for state in (record.state, *(e.to_state for e in finished))):
             return
-        is_there = _is_leased(record, at - 2 * self.slack) or message.body in left
+        is_there = _is_leased(record, at - 2 * self.slack) or submission_id in others
         assert is_there, f"I9: a message was deleted, {record.state} is left without one"
 
     def buried(self, kv: Any, message_id: str) -> None:
         assert Key(f"dead-letter:{message_id}") in kv.items, "I15: what died in the queue is a dead letter"
+
+
+def _named(body: str) -> str | None:
+    try:
+        return parse_body(body).id
+    except Poison:
+        return None
 
 
 def _is_leased(submission: Submission, at: datetime) -> bool:

@@ -188,14 +188,16 @@ class MemoryContent:
 @dataclass
 class MemoryQueue:
     sent: list[tuple[str, timedelta]] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)  # of what was sent
     came_back: list[tuple[str, timedelta]] = field(default_factory=list)
     is_down: bool = False
 
-    async def send(self, submission_id: str, delay: timedelta = timedelta()) -> None:
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None:
         await asyncio.sleep(0)
         if self.is_down:
             raise Unavailable("The queue does not answer.")
         self.sent.append((submission_id, delay))
+        self.turns.append(turn)
 
     async def come_back_in(self, receipt: str, delay: timedelta) -> None:
         await self.check()

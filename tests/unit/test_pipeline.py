@@ -1,6 +1,7 @@
 """What a worker does with a message, and what the record says afterwards."""
 
 import asyncio
+import uuid
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from shared.errors import LostLease, NotFound, Unavailable
 from shared.pause import pause_queue, resume_queue
 from shared.pipeline import DONE
 from shared.submission_store import claim_submission, get_history, get_submission, move_submission
-from shared.submissions import State
+from shared.submissions import Delivery, State
 from shared.timing import MAX_ATTEMPTS, RETRY_BASE
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.invariants import check_invariants
@@ -137,13 +138,46 @@ async def test_an_unexpected_fault_never_shows_its_insides(env):
 
 async def test_r04_a_message_that_comes_too_early_gets_a_successor(env):
     submission = await submitted(env)
-    await processed(with_broken_content(env), submission)
+    await processed(with_broken_content(env), submission, delivery=Delivery("m1"))
     env.queue.sent.clear()
-    assert await processed(env, submission) == DONE
+    assert await processed(env, submission, delivery=Delivery("m1", receives=2)) == DONE
     [(submission_id, delay)] = env.queue.sent
     assert submission_id == submission.id
     assert timedelta() < delay <= RETRY_BASE * 1.5
     assert (await record(env, submission)).attempts == 1
+
+
+async def test_r03_a_copy_that_comes_too_early_has_no_successor_and_goes(env):
+    submission = await submitted(env)
+    await processed(with_broken_content(env), submission, delivery=Delivery("m1"))
+    env.queue.sent.clear()
+    waiting = await record(env, submission)
+    for copy in ("m1", "m2", "m3"):
+        assert await processed(env, submission, delivery=Delivery(copy)) == DONE
+    assert env.queue.sent == []
+    assert await record(env, submission) == waiting
+
+
+async def test_r03_of_copies_that_come_at_one_instant_in_a_pause_one_has_a_successor(env):
+    submission = await submitted(env)
+    await within(env, lambda: pause_queue("eve", "maintenance", timedelta(hours=2)))
+    env.queue.sent.clear()
+    settled = await asyncio.gather(*(processed(env, submission, delivery=Delivery(f"m{n % 2}")) for n in range(6)))
+    assert settled == [DONE] * 6
+    assert len(env.queue.sent) == 1
+
+
+async def test_r02_a_worker_that_died_before_it_sent_the_successor_makes_up_for_it_when_its_message_is_back(env):
+    submission = await submitted(env)
+    await within(env, lambda: pause_queue("eve", "maintenance", timedelta(hours=2)))
+    env.queue.sent.clear()
+    env.queue.is_down = True
+    with pytest.raises(Unavailable):
+        await processed(env, submission, delivery=Delivery("m1"))
+    env.queue.is_down = False
+    env.clock.forward(minutes=12)
+    await processed(env, submission, delivery=Delivery("m1", receives=2))
+    assert [sent for sent, _ in env.queue.sent] == [submission.id]
 
 
 async def test_r34_a_pause_burns_no_attempt_and_ends_by_itself(env):
@@ -151,7 +185,8 @@ async def test_r34_a_pause_burns_no_attempt_and_ends_by_itself(env):
     await within(env, lambda: pause_queue("eve", "maintenance", timedelta(hours=2)))
     for _ in range(8):
         env.queue.sent.clear()
-        assert await processed(env, submission) == DONE
+        successor = Delivery(uuid.uuid4().hex, turn=env.queue.turns[-1])
+        assert await processed(env, submission, delivery=successor) == DONE
         [(_, delay)] = env.queue.sent
         assert timedelta() < delay <= timedelta(minutes=15)
         env.clock.forward(minutes=15, seconds=1)

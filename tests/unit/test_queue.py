@@ -14,6 +14,11 @@ from shared.timing import time_limit
 ID = "sub_01kk2v5q3n8d7a6f5e4d3c2b1a"
 
 
+def test_a_message_says_in_which_turn_of_its_record_it_was_sent():
+    assert parse_body(body_of(ID, 7)).turn == 7
+    assert parse_body(body_of(ID)).turn == 0
+
+
 def test_R30_the_first_message_ever_sent_stays_what_it_is():
     assert body_of(ID) == '{"schema":1,"id":"sub_01kk2v5q3n8d7a6f5e4d3c2b1a"}'
 
