@@ -21,8 +21,8 @@ from msgspec import Meta
 from shared.content import Files
 from shared.db import get_bedrock, get_settings, now
 from shared.decision import Judged, judged_by_score
-from shared.errors import Deferred, PlatformError
-from shared.judge_budget import give_back, reserve
+from shared.errors import Deferred, PlatformError, Unavailable
+from shared.judge_budget import Reservation, give_back, reserve
 from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
 
@@ -165,9 +165,18 @@ async def _judge_once(question: Question, files: Files, ends_at: float) -> Judge
     try:
         answer = await _ask(question.params(settings.judge_model_id), ends_at)
     except Deferred:
-        await give_back(reservation)  # an outage of hours must not use up the day
+        await _give_back(reservation)
         raise
     return read_answer(answer, question, files, settings.judge_model_id)
+
+
+async def _give_back(reservation: Reservation) -> None:
+    """An outage of hours must not use up the day. One that cannot be given back stays counted: whoever asked in vain is
+    deferred all the same."""
+    try:
+        await give_back(reservation)
+    except Unavailable:
+        logger.warning("a question that got no answer stays counted")
 
 
 async def _ask(params: dict[str, Any], ends_at: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from shared.decision import Judged, decide
 from shared.dynamo_kv import DynamoKV
 from shared.errors import ConditionFailed, Deferred, Unavailable
 from shared.judge import MAX_ASKS, Judgement, NotJudged, Question, Why, judge_skill
-from shared.judge_budget import Spent, budget_key, give_back, reserve
+from shared.judge_budget import BUDGET_SHARDS, REMEMBERED, Spent, budget_keys, give_back, reserve
 from shared.kv import Put
 from shared.settings import load_settings
 from shared.submissions import State
@@ -61,9 +61,13 @@ async def judged(env, files=FILES):
     return await within(env, lambda: judge_skill(files, SUMMARY))
 
 
+async def spent(env) -> list[Spent]:
+    read = await env.kv.get_many(budget_keys(env.clock()))
+    return [msgspec.json.decode(doc, type=Spent) for doc in read.found.values()]
+
+
 async def calls(env) -> int:
-    doc = await env.kv.get(budget_key(env.clock()))
-    return 0 if doc is None else msgspec.json.decode(doc, type=Spent).calls
+    return sum(part.calls for part in await spent(env))
 
 
 @pytest.mark.parametrize(
@@ -279,15 +283,27 @@ async def test_a_budget_that_cannot_be_counted_asks_nothing(env, stub):
     assert stub.asked == []
 
 
-async def test_the_record_of_a_day_stays_small(env):
+async def test_R34_a_question_that_cannot_be_given_back_defers_all_the_same(env, stub):
+    """Else an outage of the judge would cost attempts, whenever the store has its own troubles."""
+
+    class GivesNothingBack(MemoryKV):
+        async def get(self, key):
+            raise Unavailable("The store did not answer in time.")
+
+    stub.mode = "denied"
+    troubled = memory_env(GivesNothingBack, bedrock=env.bedrock, judge="bedrock", judge_model_id="m")
+    with pytest.raises(Deferred):
+        await judged(troubled)
+    assert await calls(troubled) == 1
+
+
+async def test_the_records_of_a_day_stay_small(env):
     async def many():
-        for _ in range(130):
-            await reserve(1000)
+        for _ in range(BUDGET_SHARDS * (REMEMBERED + 5)):
+            await reserve(BUDGET_SHARDS * (REMEMBERED + 5))
 
     await within(env, many)
-    doc = await env.kv.get(budget_key(env.clock()))
-    spent = msgspec.json.decode(doc, type=Spent)
-    assert (spent.calls, len(spent.recent)) == (130, 100)
+    assert [(part.calls, len(part.recent)) for part in await spent(env)] == [(55, 50)] * BUDGET_SHARDS
 
 
 async def _on_moto(url: str):
