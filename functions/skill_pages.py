@@ -18,7 +18,7 @@ from shared.limits import take_from_limit
 from shared.published_content import get_published_files
 from shared.repo_health_store import RepoHealth, get_repo_health
 from shared.skill_search import SkillQuery, list_skills
-from shared.skill_store import get_skill_with_counts, get_versions
+from shared.skill_store import get_skill, get_skill_with_counts, get_versions
 from shared.skills import Skill
 from shared.standing import get_standings
 from shared.web import skill_views as views
@@ -71,12 +71,13 @@ async def report(request: Request) -> Answer:
     form = request.form()
     try:
         await take_from_limit("reports", request.source_ip)
-        reported = await add_report(name, form.get("type", ""), form.get("description", ""), now())
+        skill = await get_skill(name)  # tells a name that no skill can have from one that could not be read
+        await add_report(skill.name, form.get("type", ""), form.get("description", ""), now())
     except (InvalidRequest, TooManyRequests) as error:
         field = "type" if error.code == "invalid_report_type" else "description"
         told = Told(problems={field: str(error)}, typed=form, status=STATUS[type(error)])
         return await _skill_page(request, name, told)
-    return see_other(f"/skills/{reported.skill_name}?reported=1#report")
+    return see_other(f"/skills/{skill.name}?reported=1#report")
 
 
 class Told(NamedTuple):

@@ -111,7 +111,8 @@ async def test_s21_reports_are_limited_by_address(env):
 
 
 async def test_a_report_of_nothing_is_not_found(env):
-    assert (await reported(env, name="o/r/none", type="spam", description="x")).status == 404
+    for name in ("o/r/none", "o/r/" + "x" * 3000, "o/r/" + "\U0001f600" * 800):  # the last two fit no key of the store
+        assert (await reported(env, name=name, type="spam", description="x")).status == 404
     path = "o/r/none/likes"
     assert (await call(env, "POST /skills/{proxy+}", f"/skills/{path}", form={}, proxy=path)).status == 404
 
