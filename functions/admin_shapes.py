@@ -139,6 +139,7 @@ class EntryAdded(msgspec.Struct, rename="camel"):
 class EntryRemoved(msgspec.Struct, rename="camel"):
     entry: Entry
     still_blocked: list[str]
+    failed: list[str]
 
 
 class AdminSkill(msgspec.Struct, rename="camel"):

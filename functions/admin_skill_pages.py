@@ -80,7 +80,13 @@ async def change_blocklist(request: Request) -> Answer:
         if form.get("action") == "remove":
             await admin_skills.remove_from_blocklist(form.get("id", ""), session.token, form.get("why", ""))
             return "unlist"
-        await admin_skills.add_to_blocklist(_entry(form), session.token, form.get("why", ""))
+        added = await admin_skills.add_to_blocklist(_entry(form), session.token, form.get("why", ""))
+        if added.failed:
+            left = ", ".join(added.failed)
+            raise Conflict(
+                f"The entry is made, but not everything it names could be taken out of the marketplace: {left}."
+                " Add it again to take out the rest."
+            )
         return "list"
 
     return await act(request, "/admin/blocklist", show_blocklist, change)

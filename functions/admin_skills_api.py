@@ -31,7 +31,8 @@ from shared.skills import Skill
 
 @operation("Add to the blocklist, or sharpen an entry", gives=EntryAdded, role="admin", refuses=(409,))
 async def add_entry(request: Request, body: NewEntry, by: AdminToken) -> Answer:
-    """Published skills that it names are out of the marketplace at once (`takenOut`). Severity only rises."""
+    """Published skills that it names are out of the marketplace at once (`takenOut`); `failed` names those that could
+    not be taken out or looked at: ask again. Severity only rises."""
     name, source, content_hash = _scope(body)
     entry = BlockEntry(
         skill_name=name,
@@ -49,13 +50,14 @@ async def add_entry(request: Request, body: NewEntry, by: AdminToken) -> Answer:
 
 @operation("Remove from the blocklist", gives=EntryRemoved, role="admin", refuses=(404, 409))
 async def remove_entry(request: Request, body: BlockScope, by: AdminToken) -> Answer:
-    """Named as it was added. Skills that it took out stay out (`stillBlocked`) until their block is lifted."""
+    """Named as it was added. Skills that it took out stay out (`stillBlocked`) until their block is lifted;
+    `failed` names those that could not be looked at."""
     name, source, content_hash = _scope(body)
     named = BlockEntry(
         skill_name=name, source_url=source, content_hash=content_hash, reason=body.reason, discovered_at=now()
     )
     removed = await admin_skills.remove_from_blocklist(named.id, by, body.reason)
-    return Answer(EntryRemoved(entry_of(removed.entry), removed.still_blocked))
+    return Answer(EntryRemoved(entry_of(removed.entry), removed.still_blocked, removed.failed))
 
 
 def _scope(body: BlockScope) -> tuple[str, str | None, str | None]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from shared import community, skill_admin
@@ -17,7 +16,7 @@ from shared.reputation import FULL_NAME, source_named
 from shared.secret_store import AdminToken
 from shared.skill_admin import source_of
 from shared.skill_source import UPLOADS, parse_repo_url
-from shared.skill_store import LONGEST_NAME, enumerate_published_skills, find_skill, get_skill
+from shared.skill_store import LONGEST_NAME, Enumerated, enumerate_skills, find_skill, get_skill
 from shared.skills import Skill
 from shared.telemetry import logger
 
@@ -28,12 +27,13 @@ CONTENT_HASH = re.compile("[0-9a-f]{64}", re.ASCII)
 class Added(NamedTuple):
     entry: BlockEntry
     taken_out: list[str]  # skills that were in the marketplace
-    failed: list[str]  # and those that could not be taken out: ask again
+    failed: list[str]  # and those that could not be taken out, or not be looked at: ask again
 
 
 class Removed(NamedTuple):
     entry: BlockEntry
     still_blocked: list[str]  # skills that stay out until somebody lifts their block
+    failed: list[str]  # and those that could not be looked at
 
 
 def scoped(
@@ -62,18 +62,19 @@ async def add_to_blocklist(entry: BlockEntry, by: AdminToken, why: str) -> Added
     require_role(by, "admin")
     audit = audit_put(by, "add to blocklist", entry.id, reason_of(why))
     stored = await add_block(entry, [audit])
-    published = [skill for skill in await _named_by(stored) if not skill.is_blocked]
-    outcomes = await asyncio.gather(*(_take_out(skill.name, stored, by) for skill in published))
-    names = [skill.name for skill in published]
+    named = await _named_by(stored)
+    names = [skill.name for skill in named.skills if not skill.is_blocked]
+    outcomes = await asyncio.gather(*(_take_out(name, stored, by) for name in names))
     failed = [name for name, is_out in zip(names, outcomes, strict=True) if not is_out]
-    return Added(stored, [name for name in names if name not in failed], failed)
+    return Added(stored, [name for name in names if name not in failed], [*failed, *named.failed])
 
 
 async def remove_from_blocklist(entry_id: str, by: AdminToken, why: str) -> Removed:
     """Nothing comes back by itself: lifting the block of a skill is a decision of its own."""
     require_role(by, "admin")
     entry = await remove_block(entry_id, [audit_put(by, "remove from blocklist", entry_id, reason_of(why))])
-    return Removed(entry, [skill.name for skill in await _named_by(entry) if skill.is_blocked])
+    named = await _named_by(entry)
+    return Removed(entry, [skill.name for skill in named.skills if skill.is_blocked], named.failed)
 
 
 async def block_skill(name: str, by: AdminToken, why: str) -> Skill:
@@ -130,24 +131,26 @@ async def _take_out(name: str, entry: BlockEntry, by: AdminToken) -> bool:
             await skill_admin.block_by_entry(skill, str(blocked_by(entry)), f"admin:{by.name}")
         except Conflict:
             continue  # it changed at this moment: look again
+        except Unavailable:
+            break  # the entry is made: whoever asks again takes it out
         return True
     logger.error("skill not taken out", extra={"skill": name, "entry": entry.id})
     return False
 
 
-async def _named_by(entry: BlockEntry) -> Sequence[Skill]:
+async def _named_by(entry: BlockEntry) -> Enumerated:
+    """Skills in the marketplace or withdrawn: what is withdrawn can still be looked at, and put back."""
     names = {entry.skill_name.lower()}
     if not FULL_NAME.fullmatch(entry.skill_name):
         names = {row.sort for row in await query_all(get_kv(), f"skill:alias:{entry.skill_name.lower()}")}
     found = [skill for skill in await asyncio.gather(*map(find_skill, names)) if skill]
     if entry.content_hash:
-        everything = await enumerate_published_skills()
-        if everything.failed:
-            raise Unavailable("Not every skill could be read: the entry is made, ask again to take out its copies.")
-        copies = [skill for skill in everything.skills if skill.content_hash == entry.content_hash]
-        own = [skill for skill in found if skill.content_hash == entry.content_hash and skill not in copies]
-        return [*own, *copies]
-    return [skill for skill in found if entry.source_url in (None, source_of(skill))]
+        everything = await enumerate_skills()
+        copies = {skill.name: skill for skill in everything.skills if skill.content_hash == entry.content_hash}
+        # A list may be seconds old: the skill that the entry names is read by its name too.
+        own = {skill.name: skill for skill in found if skill.content_hash == entry.content_hash}
+        return Enumerated(list((own | copies).values()), everything.failed)
+    return Enumerated([skill for skill in found if entry.source_url in (None, source_of(skill))], [])
 
 
 def _source(text: str) -> str:

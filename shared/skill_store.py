@@ -159,8 +159,14 @@ async def put_rescanned(skill: Skill, report: ScanReport, rule_set: str) -> None
 
 async def enumerate_published_skills() -> Enumerated:
     """Every published skill, read all at once. Aliases are in no list, so they are never read."""
+    read = await enumerate_skills()
+    return Enumerated([skill for skill in read.skills if skill.is_listed], read.failed)
+
+
+async def enumerate_skills() -> Enumerated:
+    """Those that are blocked or yanked too: their records and their content are still there."""
     read = await read_skills(await get_kv().ids("skill:"), with_counts=False)
-    return Enumerated([skill for skill in read.skills.values() if skill.is_listed], read.failed)
+    return Enumerated([skill for skill in read.skills.values() if not skill.is_deleted], read.failed)
 
 
 async def migrate_skill_slugs() -> list[str]:

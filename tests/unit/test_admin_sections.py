@@ -7,6 +7,7 @@ import pytest
 from shared.blocklist import list_blocks
 from shared.community import add_report, list_reports
 from shared.db import now
+from shared.errors import Conflict
 from shared.skill_store import find_skill, get_versions
 from shared.stats import COUNTER_KEYS
 from shared.submission_store import get_submission
@@ -120,6 +121,21 @@ async def test_the_blocklist_is_added_to_and_removed_from(env, greeter):
     assert (await within(env, lambda: find_skill(NAME))).is_blocked
     await panel.done("/admin/blocklist", action="remove", id=entry.id)
     assert await within(env, list_blocks) == ([], [])
+
+
+async def test_an_entry_that_could_not_take_a_skill_out_says_which_and_how_to_go_on(env, greeter, monkeypatch):
+    async def always_changed(skill, reason, actor):
+        raise Conflict("It has changed.")
+
+    panel = await Panel.open(env)
+    form = {"action": "add", "skillName": NAME, "severity": "critical"}
+    with monkeypatch.context() as patched:
+        patched.setattr("shared.skill_admin.block_by_entry", always_changed)
+        told = await panel.post("/admin/blocklist", **form)
+    assert told.status == 409
+    assert f"could be taken out of the marketplace: {NAME}. Add it again" in told.text
+    assert f'value="{NAME}"' in told.text  # so that sending the form once more is all there is to do
+    assert "It is on the blocklist" in await panel.done("/admin/blocklist", **form)
 
 
 @pytest.mark.parametrize(

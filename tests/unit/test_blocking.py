@@ -11,7 +11,7 @@ from shared.blocklist import add_block, entry_for, find_block, list_blocks
 from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from shared.secret_store import AdminToken
 from shared.skill_search import get_published_skills_list
-from shared.skill_store import find_skill
+from shared.skill_store import find_skill, skill_key
 from shared.submission_store import commit, get_history, get_submission, move_submission
 from shared.submissions import State, reopen
 from tests.support.builders import a_bundle, processed, submitted
@@ -175,6 +175,31 @@ async def test_an_entry_takes_a_published_skill_out_at_once_and_says_which(env, 
     assert (history[-1].actor, history[-1].reason) == ("admin:anna", f"{WHY} (blocklist, high)")
     assert [entry.action for entry in await within(env, get_audit)] == ["add to blocklist"]
     check_invariants(env.kv)
+
+
+async def test_a_ban_of_content_reaches_what_is_withdrawn_and_names_every_copy_that_stays_out(env):
+    submission = await published(env)
+    same = [(path, data.decode()) for path, data in env.content.files[submission.content_hash].items()]
+    copy = await submitted(env, {"name": "copy", "files": same})
+    await processed(env, copy)
+    await within(env, lambda: admin_skills.yank(submission.skill_name, "1.0.0", ADMIN, "does not plan"))
+    added = await add(env, "whatever", content_hash=submission.content_hash)
+    names = [copy.skill_name, submission.skill_name]
+    assert (sorted(added.taken_out), added.failed) == (names, [])
+    assert (await within(env, lambda: find_skill(submission.skill_name))).is_blocked
+    removed = await within(env, lambda: admin_skills.remove_from_blocklist(added.entry.id, ADMIN, "a mistake"))
+    assert (sorted(removed.still_blocked), removed.failed) == (names, [])
+
+
+async def test_a_ban_of_content_names_the_skills_that_could_not_be_looked_at(env):
+    submission = await published(env)
+    await published(env, "broken", "Draws charts of numbers in a table, with a legend and a title above them.")
+    broken = env.kv.items[skill_key("uploads/anonymous/broken")]
+    broken.doc = "{"
+    added = await add(env, "whatever", content_hash=submission.content_hash)
+    assert (added.taken_out, added.failed) == ([submission.skill_name], ["uploads/anonymous/broken"])
+    removed = await within(env, lambda: admin_skills.remove_from_blocklist(added.entry.id, ADMIN, "a mistake"))
+    assert (removed.still_blocked, removed.failed) == ([submission.skill_name], ["uploads/anonymous/broken"])
 
 
 async def test_an_entry_for_another_source_leaves_a_skill_of_the_same_name_alone(env):
