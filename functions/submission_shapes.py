@@ -183,7 +183,9 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class DiscoveredSkill(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     path: str
-    status: Annotated[str, Meta(description="`new`, or the state of its submission.")]
+    status: Annotated[
+        str, Meta(description="`new`, or the state of its submission, `unknown` when that cannot be read.")
+    ]
     submission_id: SubmissionId | UnsetType = UNSET
 
 

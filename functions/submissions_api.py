@@ -35,12 +35,13 @@ from functions.submission_shapes import (
     Totals,
 )
 from functions.submission_views import accepted_answer, detail_of, position_of, report_of
-from shared import feed, intake, stats
+from shared import discovery, feed, intake, stats
 from shared.blocklist import BlockEntry, find_block
 from shared.cursor import make_cursor, read_cursor
 from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
 from shared.documents import encode
-from shared.errors import InvalidRequest, NotFound, RequestError
+from shared.errors import InvalidRequest, NotFound
+from shared.idempotency import Idempotency
 from shared.kv import Key
 from shared.queue_health import QueueHealth, get_queue_health
 from shared.receipt_store import find_receipt
@@ -53,8 +54,6 @@ from shared.waiting import Line, get_line
 
 QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
 IDLE_RETRY = 5000
-WHOLE_REQUEST = ("queue_full", "idempotency_key_reused")
-SUBMITS_IN_FLIGHT = 5
 SARIF = "application/sarif+json"
 _ID = {"id": SubmissionId}
 
@@ -85,7 +84,7 @@ async def submit(request: Request, body: SubmitBody) -> Answer:
     "The skills of a repository, and what became of each", gives=Discovered, refuses=(422, 502), limit="discover"
 )
 async def discover(request: Request, body: DiscoverBody) -> Answer:
-    found, truncated = await intake.discover(body.repo_url)
+    found, truncated = await discovery.discover(body.repo_url)
     skills = [_discovered(skill) for skill in found]
     return Answer(Discovered(skills=skills, count=len(skills), truncated=truncated))
 
@@ -245,41 +244,28 @@ async def _news(since: str | None) -> tuple[feed.Events, stats.Stats]:
 
 
 async def _submit_several(
-    repo_url: str, skills: list[NamedSkill], source: str | None, idempotency: intake.Idempotency | None
+    repo_url: str, skills: list[NamedSkill], source: str | None, idempotency: Idempotency | None
 ) -> Answer:
-    """Each stands for itself: one that cannot be accepted is told among the others."""
-    parse_repo_url(repo_url, get_settings().github_host)
-    in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
-
-    async def one(n: int, skill: NamedSkill) -> intake.Accepted:
-        own = idempotency._replace(key=f"{idempotency.key}#{n}") if idempotency else None
-        async with in_flight:
-            return await intake.submit_repo(repo_url, skill.name, skill.path, source, own)
-
-    outcomes = await asyncio.gather(*map(one, range(len(skills)), skills), return_exceptions=True)
-    accepted, skipped = [], []
-    for skill, outcome in zip(skills, outcomes, strict=True):
-        if isinstance(outcome, intake.Accepted):
-            accepted.append(accepted_answer(outcome))
-        elif isinstance(outcome, RequestError):
-            skipped.append(Skipped(name=skill.name, path=skill.path, code=outcome.code, message=str(outcome)))
-        else:
-            raise outcome
-    refused = next((o for o in outcomes if isinstance(o, RequestError) and o.code in WHOLE_REQUEST), None)
-    if refused and not accepted:
-        raise refused  # it is about the request, not about one skill of it
+    named = [intake.NamedSkill(skill.name, skill.path) for skill in skills]
+    outcomes = await intake.submit_several(repo_url, named, source, idempotency)
+    accepted = [accepted_answer(outcome) for outcome in outcomes if isinstance(outcome, intake.Accepted)]
+    skipped = [
+        Skipped(name=skill.name, path=skill.path, code=outcome.code, message=outcome.message)
+        for skill, outcome in zip(skills, outcomes, strict=True)
+        if isinstance(outcome, intake.NotAccepted)
+    ]
     submissions = [answer.body for answer in accepted]
     body = Batch(submissions=submissions, count=len(accepted), skipped=skipped, repo_url=repo_url)
     return Answer(body, 201 if any(answer.status == 201 for answer in accepted) else 200)
 
 
-def _idempotency(request: Request) -> intake.Idempotency | None:
+def _idempotency(request: Request) -> Idempotency | None:
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
     if not (16 <= len(key) <= 128 and key.isascii() and key.isprintable()):
         raise InvalidRequest("An Idempotency-Key has 16 to 128 printable characters.", code="invalid_idempotency_key")
-    return intake.Idempotency(key, hashlib.sha256(request.body).hexdigest())
+    return Idempotency(key, hashlib.sha256(request.body).hexdigest())
 
 
 def _discovered(skill: dict[str, str | None]) -> DiscoveredSkill:

@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from copy import copy
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ import msgspec
 
 from shared.archive import MAX_FILE, ArchiveReader, BrokenOff, Folder, Odd, Oddity
 from shared.errors import Refused
-from shared.github_http import GitHubHttp, api_path
+from shared.github_http import AskedOnce, GetJson, GitHubHttp, api_path
 from shared.secret_store import Secrets
 
 MAX_DISCOVERED = 1000
@@ -54,6 +56,18 @@ class Discovered(NamedTuple):
 class GitHub:
     def __init__(self, api_url: str, secrets: Secrets, clock: Callable[[], datetime]) -> None:
         self._http = GitHubHttp(api_url, secrets, clock)
+        self._get_json: GetJson = self._http.get_json
+
+    @asynccontextmanager
+    async def asking_once(self) -> AsyncIterator["GitHub"]:
+        """For one request about many skills of a repository: what they have in common is asked once."""
+        once = copy(self)
+        asked = AskedOnce(self._get_json)
+        once._get_json = asked.get_json
+        try:
+            yield once
+        finally:
+            await asked.give_up()
 
     async def close(self) -> None:
         await self._http.close()
@@ -65,7 +79,7 @@ class GitHub:
     async def get_repo(self, owner: str, name: str) -> GitHubRepo:
         if not _is_name(owner, name):
             raise _no_repo()
-        answer = await self._http.get_json(api_path("repos", owner, name), _RepoAnswer, missing=_no_repo())
+        answer = await self._get_json(api_path("repos", owner, name), _RepoAnswer, missing=_no_repo())
         login = answer.owner.login
         if answer.private or login.lower() == "uploads" or not _is_name(login, answer.name):
             raise _no_repo()
@@ -127,7 +141,7 @@ class GitHub:
     async def read_skill_md(self, repo: GitHubRepo, skill: FoundSkill) -> bytes:
         """One SKILL.md without its repository, to look a skill up by the name in its front matter."""
         path = _in(repo, "git", "blobs", skill.blob)
-        answer = await self._http.get_json(path, _Blob, missing=_no_skill(skill.path))
+        answer = await self._get_json(path, _Blob, missing=_no_skill(skill.path))
         if answer.size > MAX_FILE or answer.encoding != "base64":
             raise Refused("SKILL.md is larger than 1 MB, the most we check.", "skill_too_large")
         return base64.b64decode(answer.content)
@@ -135,12 +149,12 @@ class GitHub:
     async def _head(self, repo: GitHubRepo) -> str:
         path = _in(repo, "git", "ref", "heads", *repo.default_branch.split("/"))
         empty = Refused("This repository has no files yet.", "repo_empty")
-        return (await self._http.get_json(path, _Ref, missing=empty)).object.sha
+        return (await self._get_json(path, _Ref, missing=empty)).object.sha
 
     async def _find_ref(self, repo: GitHubRepo, kind: str, tree: str) -> "_Ref | None":
         """Branches may have slashes in their names, so only the list of them tells where the name ends."""
         path = _in(repo, "git", "matching-refs", kind, tree.partition("/")[0])
-        refs = await self._http.get_json(path, list[_Ref], missing=_no_ref(tree))
+        refs = await self._get_json(path, list[_Ref], missing=_no_ref(tree))
         names = (ref for ref in refs if _rest(tree, ref.ref.removeprefix(f"refs/{kind}/")) is not None)
         return max(names, key=lambda ref: len(ref.ref), default=None)
 
@@ -148,11 +162,11 @@ class GitHub:
         if ref.object.type == "commit":
             return ref.object.sha
         path = _in(repo, "commits", "tags", *name.split("/"))  # an annotated tag is an object of its own
-        return (await self._http.get_json(path, _Commit, missing=_no_ref(name))).sha
+        return (await self._get_json(path, _Commit, missing=_no_ref(name))).sha
 
     async def _check_ancestor(self, repo: GitHubRepo, sha: str) -> None:
         path = _in(repo, "compare", f"{repo.default_branch}...{sha}") + "?per_page=1"
-        answer = await self._http.get_json(path, _Comparison, missing=_no_ref(sha))
+        answer = await self._get_json(path, _Comparison, missing=_no_ref(sha))
         if answer.status not in ("behind", "identical"):
             raise Refused(
                 f"The commit {sha[:12]} is not part of this repository's default branch. It may be a fork's."
@@ -162,7 +176,7 @@ class GitHub:
 
     async def _tree(self, repo: GitHubRepo, commit: str) -> "_Tree":
         path = _in(repo, "git", "trees", commit) + "?recursive=1"
-        return await self._http.get_json(path, _Tree, missing=_no_repo())
+        return await self._get_json(path, _Tree, missing=_no_repo())
 
 
 class _Owner(msgspec.Struct):

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
@@ -197,6 +197,37 @@ class GitHubHttp:
         if not _PATH.fullmatch(target.path) or not _QUERY.fullmatch(target.query):
             raise _astray(response)
         return f"{self._api.scheme}://{host}{target.path}" + (f"?{target.query}" if target.query else "")
+
+
+class GetJson(Protocol):
+    async def __call__(self, path: str, type_: type[T], missing: Refused) -> T: ...
+
+
+class AskedOnce:
+    """What one request of ours asks GitHub: the same question goes out once, however many want to know."""
+
+    def __init__(self, get_json: GetJson) -> None:
+        self._get_json = get_json
+        self._answers: dict[str, asyncio.Task[Any]] = {}
+
+    async def get_json(self, path: str, type_: type[T], missing: Refused) -> T:
+        if path not in self._answers:
+            self._answers[path] = asyncio.create_task(self._get_json(path, type_, _NotThere("nothing there")))
+        try:
+            answer: T = await asyncio.shield(self._answers[path])  # who gives up does so for themselves alone
+        except _NotThere:
+            raise missing from None
+        return answer
+
+    async def give_up(self) -> None:
+        """Nobody waits any more."""
+        for answer in self._answers.values():
+            answer.cancel()
+        await asyncio.gather(*self._answers.values(), return_exceptions=True)
+
+
+class _NotThere(Refused):
+    """Each who asks has words of their own for it."""
 
 
 def api_path(*parts: str) -> str:

@@ -4,42 +4,26 @@ scan sends it."""
 import asyncio
 import hashlib
 import hmac
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from shared.content import Files, content_hash_of
 from shared.db import get_content, get_github, get_kv, get_queue, get_secrets, get_settings, now
-from shared.documents import encode
+from shared.discovery import Asking, Identity, asking_about, find_head, identity_as_sent, identity_on_github
 from shared.errors import (
-    BadGateway,
     ConditionFailed,
     Conflict,
-    Deferred,
     Forbidden,
     LostLease,
-    Refused,
+    RequestError,
     TooManyRequests,
     Unavailable,
-    Unprocessable,
 )
-from shared.kv import ABSENT, Key, Put, query_all
+from shared.idempotency import Idempotency, Outcome, answer_put, find_answered, part_of, remember_all, take_key
 from shared.search_words import look_alike
-from shared.skill_source import (
-    UPLOADS,
-    Asked,
-    Place,
-    Repo,
-    asked_by,
-    find_folder,
-    github_name,
-    identity_path,
-    parse_repo_url,
-    parse_skill_path,
-    parse_slug,
-    read_bundle,
-    tree_of,
-)
+from shared.skill_source import UPLOADS, parse_repo_url, parse_slug, read_bundle
 from shared.stats import get_stats
 from shared.submission_store import commit, create, find_by_identity, get_submission, get_submissions_fresh
 from shared.submissions import (
@@ -53,8 +37,8 @@ from shared.submissions import (
     token_hash,
 )
 from shared.telemetry import logger
-from shared.timing import IDEMPOTENCY_TTL, RESOLVE_BUDGET
 
+SUBMITS_IN_FLIGHT = 5
 NEWER_RULES = "the rules have changed since it was refused"
 
 
@@ -64,15 +48,16 @@ class Accepted(NamedTuple):
     upload_token: str | None = None
 
 
-class Idempotency(NamedTuple):
-    """A client's own key for one request, and what the request said."""
+class NotAccepted(NamedTuple):
+    """One of several skills, and why there is no submission of it."""
 
-    key: str
-    body_hash: str
+    code: str
+    message: str
 
-    @property
-    def record_key(self) -> Key:
-        return Key(f"idem:{self.key}")
+
+class NamedSkill(NamedTuple):
+    name: str | None
+    path: str | None
 
 
 async def submit_bundle(
@@ -102,37 +87,38 @@ async def submit_repo(
     repo_url: str, skill_name: str | None, skill_path: str | None, sent_by: str | None, idempotency: Idempotency | None
 ) -> Accepted:
     repo = parse_repo_url(repo_url, get_settings().github_host)
-    sent = _identity_as_sent(repo, skill_name, skill_path)
+    sent = identity_as_sent(repo, skill_name, skill_path)
     if earlier := await _find_earlier(idempotency):
         return earlier
     await _refuse_when_full()
-    skill = await _identity_on_github(repo, sent)
-    draft = _draft(repo.source, skill.path, skill.skill_name, repo_url=repo.url, sent_by=sent_by, ref=skill.ref)
-    accepted = await _accept(draft, idempotency)
-    if accepted.flag is not None:
-        accepted = await _resubmit_repo(accepted.submission, repo)
-    return await _remembered(accepted, idempotency)
+    asking = asking_about(repo, get_github())
+    return await _accept_skill(asking, await identity_on_github(asking, sent), sent_by, idempotency)
 
 
-async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
-    """Every skill of a repository with what became of it here, and whether there are more than could be listed."""
+async def submit_several(
+    repo_url: str, skills: Sequence[NamedSkill], sent_by: str | None, idempotency: Idempotency | None
+) -> list[Accepted | NotAccepted]:
+    """Each stands for itself: one that cannot be accepted is told among the others. What they have in common is looked
+    at once, and GitHub has as long for all of them as for one."""
     repo = parse_repo_url(repo_url, get_settings().github_host)
-    try:
-        found = await get_github().get_repo(repo.owner, repo.name)
-        pinned = await get_github().resolve_ref(found, repo.tree)
-        get_github().give_way()
-        listed = await get_github().discover(found, pinned.commit)
-    except Refused as refusal:
-        raise Unprocessable(str(refusal), refusal.code) from refusal
-    except Deferred as deferred:
-        raise BadGateway(str(deferred), deferred.code) from deferred
-    known = await _submitted_from(repo.source)
-    skills: list[dict[str, str | None]] = []
-    for skill in listed.skills:
-        here = known.get(identity_path(skill.path, pinned.ref))
-        status = {"status": here.state, "submissionId": here.id} if here else {"status": "new"}
-        skills.append({"name": skill.name, "path": skill.path, **status})
-    return skills, listed.truncated
+    earlier = await find_answered(idempotency) if idempotency else None
+    if earlier and earlier.outcomes is not None:
+        return await _answered_before(earlier.outcomes)
+    room = await _refuse_when_full()
+    taken = await take_key(idempotency) if idempotency else None
+    if taken and taken.outcomes is not None:
+        return await _answered_before(taken.outcomes)
+    parts = [part_of(idempotency, taken, n) if idempotency and taken else None for n in range(len(skills))]
+    async with get_github().asking_once() as github:
+        several = _Several(asking_about(repo, github), sent_by, asyncio.Semaphore(SUBMITS_IN_FLIGHT))
+        is_resumed = taken is not None and not taken.is_first
+        jobs = [several.submit(skill, parts[n], is_resumed, n < room) for n, skill in enumerate(skills)]
+        answers = _without_faults(await asyncio.gather(*jobs, return_exceptions=True))
+    if idempotency is None or taken is None:
+        return answers
+    ours = list(map(_outcome_of, answers))
+    outcomes = await remember_all(idempotency, taken, ours)
+    return answers if outcomes is ours else await _answered_before(outcomes)
 
 
 async def send_or_leave_to_scan(submission: Submission) -> None:
@@ -142,71 +128,79 @@ async def send_or_leave_to_scan(submission: Submission) -> None:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
 
 
-class _Identity(NamedTuple):
-    """What a skill of a repository is known by, as far as it can be told."""
+class _Several(NamedTuple):
+    """One request for several skills."""
 
-    path: str
-    skill_name: str
-    ref: str | None = None
+    asking: Asking
+    sent_by: str | None
+    in_flight: asyncio.Semaphore  # so that the store is not asked for all of them at one instant
 
-
-def _identity_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None) -> _Identity:
-    """The slug is the folder of SKILL.md, the repository's name at its root."""
-    path = parse_skill_path(skill_path) if skill_path else None
-    if repo.tree is None and path:
-        return _Identity(path, _name(repo, repo.name if path == "." else path.rpartition("/")[2]))
-    if skill_name and not path:
-        return _Identity(Asked(repo.tree, parse_slug(skill_name)).path, _name(repo, skill_name))
-    if repo.tree is None:
-        return _Identity(Asked().path, _name(repo, repo.name))
-    tree = repo.tree if path in (None, ".") else f"{repo.tree}/{path}"
-    return _Identity(Asked(tree).path, _name(repo, tree.rpartition("/")[2] if "/" in tree else repo.name))
+    async def submit(self, skill: NamedSkill, part: Idempotency | None, is_resumed: bool, has_room: bool) -> Accepted:
+        sent = identity_as_sent(self.asking.repo, skill.name, skill.path)
+        if is_resumed and (earlier := await _find_earlier(part)):
+            return earlier
+        if not has_room:
+            raise _queue_is_full()
+        named = await identity_on_github(self.asking, sent)
+        async with self.in_flight:
+            return await _accept_skill(self.asking, named, self.sent_by, part)
 
 
-def _name(repo: Repo, folder: str) -> str:
-    return f"{repo.owner}/{repo.name}/{parse_slug(folder.lower())}"
+def _without_faults(answers: Sequence[Accepted | BaseException]) -> list[Accepted | NotAccepted]:
+    """A fault is nobody's answer: asked again, the request goes on where this one stopped."""
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, RequestError):
+            raise answer
+    return [_told(answer) for answer in answers]
 
 
-async def _identity_on_github(repo: Repo, sent: _Identity) -> _Identity:
-    """Asked for five seconds; when GitHub is silent, the skill is accepted as it was named and its worker asks."""
-    asked = asked_by(sent.path)
-    if asked is None:
-        return sent
-    try:
-        async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()):
-            found = await get_github().get_repo(repo.owner, repo.name)
-            pinned = await get_github().resolve_ref(found, asked.tree)
-            get_github().give_way()
-            path = await find_folder(Place(found, pinned), asked.name)
-    except Refused as refusal:
-        raise Unprocessable(str(refusal), refusal.code) from refusal
-    except (Deferred, TimeoutError):
-        return sent
-    return _Identity(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
+def _told(answer: Accepted | BaseException) -> Accepted | NotAccepted:
+    if isinstance(answer, RequestError):
+        return NotAccepted(answer.code, str(answer))
+    assert isinstance(answer, Accepted)  # faults were raised before
+    return answer
 
 
-async def _resubmit_repo(existing: Submission, repo: Repo) -> Accepted:
+def _outcome_of(answer: Accepted | NotAccepted) -> Outcome:
+    if isinstance(answer, NotAccepted):
+        return Outcome(code=answer.code, message=answer.message)
+    return Outcome(id=answer.submission.id, flag=answer.flag)
+
+
+async def _answered_before(outcomes: Sequence[Outcome]) -> list[Accepted | NotAccepted]:
+    fresh = await get_submissions_fresh({outcome.id for outcome in outcomes if outcome.id})
+    if fresh.failed:
+        raise Unavailable("Not every submission of this request could be read.")
+    by_id = {submission.id: submission for submission in fresh.submissions}
+    return [
+        Accepted(by_id[outcome.id], outcome.flag) if outcome.id else NotAccepted(outcome.code, outcome.message)
+        for outcome in outcomes
+    ]
+
+
+async def _accept_skill(
+    asking: Asking, skill: Identity, sent_by: str | None, idempotency: Idempotency | None
+) -> Accepted:
+    repo = asking.repo
+    draft = _draft(repo.source, skill.path, skill.skill_name, repo_url=repo.url, sent_by=sent_by, ref=skill.ref)
+    accepted = await _accept(draft, idempotency)
+    if accepted.flag is not None:
+        accepted = await _resubmit_repo(accepted.submission, asking)
+    return await _remembered(accepted, idempotency)
+
+
+async def _resubmit_repo(existing: Submission, asking: Asking) -> Accepted:
     """The same commit is the same content. When GitHub is silent, nothing is known to have changed."""
     if existing.state in ACTIVE_STATES or not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
-    commit_now = await _head(repo, existing)
+    commit_now = await find_head(asking, existing)
     is_new = commit_now not in (None, existing.commit)
     if not is_new and not _has_newer_rules(existing):
         return Accepted(existing, _flag_of(existing))
     try:
         return await _reopened(existing, "a new commit was submitted" if is_new else NEWER_RULES)
     except LostLease:  # it moved meanwhile: what it is now decides
-        return await _resubmit_repo(await get_submission(existing.id), repo)
-
-
-async def _head(repo: Repo, existing: Submission) -> str | None:
-    try:
-        async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()):
-            found = await get_github().get_repo(repo.owner, repo.name)
-            return (await get_github().resolve_ref(found, tree_of(existing))).commit
-    except (Refused, Deferred, TimeoutError) as silent:
-        logger.info("head not known", extra={"submission": existing.id, "problem": str(silent)})
-        return None
+        return await _resubmit_repo(await get_submission(existing.id), asking)
 
 
 def _has_newer_rules(existing: Submission) -> bool:
@@ -216,14 +210,6 @@ def _has_newer_rules(existing: Submission) -> bool:
     from shared.scanner import RULE_SET_VERSION  # here: it loads the matcher, which nothing else in an API needs
 
     return existing.rule_set is not None and existing.rule_set != RULE_SET_VERSION
-
-
-async def _submitted_from(source: str) -> dict[str, Submission]:
-    rows = await query_all(get_kv(), f"unique:{source}")
-    ids = {row.sort: msgspec.json.decode(row.text)["id"] for row in rows}
-    fresh = await get_submissions_fresh(ids.values())
-    by_id = {submission.id: submission for submission in fresh.submissions}
-    return {path: by_id[submission_id] for path, submission_id in ids.items() if submission_id in by_id}
 
 
 def _draft(source: str, path: str, skill_name: str, **more: str | None) -> Submission:
@@ -240,19 +226,26 @@ def _draft(source: str, path: str, skill_name: str, **more: str | None) -> Submi
     )
 
 
-async def _refuse_when_full() -> None:
+async def _refuse_when_full() -> int:
+    """How many more there is room for."""
     stats = await get_stats()
     if stats.active is None:
         raise Unavailable("The store does not answer, so nothing can be accepted safely.")
-    if stats.active >= get_settings().max_active:
-        raise TooManyRequests(
-            "The queue is full at the moment. Please submit again in a few minutes.", code="queue_full", retry_after=300
-        )
+    room = get_settings().max_active - stats.active
+    if room <= 0:
+        raise _queue_is_full()
+    return room
+
+
+def _queue_is_full() -> TooManyRequests:
+    return TooManyRequests(
+        "The queue is full at the moment. Please submit again in a few minutes.", code="queue_full", retry_after=300
+    )
 
 
 async def _accept(draft: Submission, idempotency: Idempotency | None) -> Accepted:
     try:
-        stored = await create(draft, _idempotency_writes(idempotency, draft.id))
+        stored = await create(draft, [answer_put(idempotency, draft.id)] if idempotency else [])
     except ConditionFailed:
         # Two requests with one key at one instant: the other one won, so its answer is ours.
         if not (earlier := await _find_earlier(idempotency)):
@@ -266,16 +259,8 @@ async def _accept(draft: Submission, idempotency: Idempotency | None) -> Accepte
 
 
 async def _find_earlier(idempotency: Idempotency | None) -> Accepted | None:
-    doc = await get_kv().get(idempotency.record_key) if idempotency else None
-    if idempotency is None or doc is None:
-        return None
-    earlier = msgspec.json.decode(doc)
-    if earlier["bodyHash"] != idempotency.body_hash:
-        raise Unprocessable(
-            "This Idempotency-Key was used for another request. Use a new key for a new request.",
-            code="idempotency_key_reused",
-        )
-    return Accepted(await get_submission(earlier["id"]), earlier.get("flag"))
+    earlier = await find_answered(idempotency) if idempotency else None
+    return Accepted(await get_submission(earlier.id), earlier.flag) if earlier and earlier.id else None
 
 
 async def _remembered(accepted: Accepted, idempotency: Idempotency | None) -> Accepted:
@@ -283,8 +268,7 @@ async def _remembered(accepted: Accepted, idempotency: Idempotency | None) -> Ac
     if idempotency is None or accepted.flag is None:
         return accepted
     try:
-        for put in _idempotency_writes(idempotency, accepted.submission.id, accepted.flag):
-            await get_kv().put(put)
+        await get_kv().put(answer_put(idempotency, accepted.submission.id, accepted.flag))
     except ConditionFailed:  # its twin was faster
         return await _find_earlier(idempotency) or accepted
     return accepted
@@ -294,14 +278,6 @@ async def _with_upload_token(accepted: Accepted) -> Accepted:
     if accepted.flag is not None:
         return accepted
     return accepted._replace(upload_token=await _upload_token(accepted.submission.id))
-
-
-def _idempotency_writes(idempotency: Idempotency | None, submission_id: str, flag: str | None = None) -> list[Put]:
-    if idempotency is None:
-        return []
-    expires_at = int((now() + IDEMPOTENCY_TTL).timestamp())
-    doc = encode({"id": submission_id, "bodyHash": idempotency.body_hash, "flag": flag})
-    return [Put(idempotency.record_key, doc, {"expiresAt": expires_at}, ABSENT)]
 
 
 def _flag_of(existing: Submission) -> str:

@@ -11,7 +11,7 @@ from shared.archive import Oddity
 from shared.content import Files
 from shared.db import get_content, get_github
 from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
-from shared.github import FoundSkill, GitHubRepo, Pinned
+from shared.github import FoundSkill, GitHub, GitHubRepo, Pinned
 from shared.submissions import Submission
 
 UPLOADS = "uploads/anonymous"
@@ -243,16 +243,16 @@ def github_name(repo: GitHubRepo, path: str, ref: str | None) -> str:
     return f"{repo.owner}/{repo.name}/{slug}" + (f"@{ref.replace('/', '~')}" if ref else "")
 
 
-async def find_folder(place: Place, skill_name: str | None) -> str:
+async def find_folder(github: GitHub, place: Place, skill_name: str | None) -> str:
     """The folder of the skill of that name; without a name, the one the address names or the only one there is."""
     repo, pinned = place
     if pinned.path and skill_name is None:
         return pinned.path
-    found = await get_github().discover(repo, pinned.commit)
+    found = await github.discover(repo, pinned.commit)
     skills = [skill for skill in found.skills if not pinned.path or f"{skill.path}/".startswith(f"{pinned.path}/")]
     wanted = [skill for skill in skills if skill_name in (None, skill.name, skill.name.lower())]
     if not wanted and skill_name:
-        wanted = await _called(skill_name, repo, skills)
+        wanted = await _called(github, skill_name, repo, skills)
     if len(wanted) == 1:
         return wanted[0].path
     names = [skill.path if skill.path != "." else skill.name for skill in skills]
@@ -272,10 +272,10 @@ async def find_folder(place: Place, skill_name: str | None) -> str:
     )
 
 
-async def _called(name: str, repo: GitHubRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
+async def _called(github: GitHub, name: str, repo: GitHubRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
     """Those that call themselves so in their front matter. Each look is a question to GitHub, so only so many."""
     looked_into = skills[:MAX_LOOKED_INTO]
-    texts = await asyncio.gather(*(get_github().read_skill_md(repo, skill) for skill in looked_into))
+    texts = await asyncio.gather(*(github.read_skill_md(repo, skill) for skill in looked_into))
     return [skill for skill, text in zip(looked_into, texts, strict=True) if _own_name(text) == name.lower()]
 
 
@@ -290,7 +290,7 @@ async def _folder(submission: Submission, place: Place) -> str:
     if asked is None:
         return submission.skill_path.removesuffix(f"@{submission.ref}") if submission.ref else submission.skill_path
     try:
-        return await find_folder(place, asked.name)
+        return await find_folder(get_github(), place, asked.name)
     except Unprocessable as several:  # at this point nobody waits for an answer: it is a verdict
         raise Refused(str(several), several.code) from several
 

@@ -34,6 +34,7 @@ from tests.faults.switches import (
     one_try,
     same_seq,
     silent_queue,
+    taking_nothing,
     untimed,
     without,
 )
@@ -273,8 +274,13 @@ GUARDS = [
     Guard("a request is answered once", {"shared.intake:_find_earlier": always_later(None)}, [f"{MODEL}test_r31"]),
     Guard(
         "of two requests with one key one wins",
-        {"shared.intake:ABSENT": NOBODY},
+        {"shared.idempotency:ABSENT": NOBODY},
         ["tests/unit/test_intake.py::test_R31_parallel_requests_for_two_skills_with_one_key_make_one_of_them"],
+    ),
+    Guard(
+        "several skills are one request",
+        {"shared.intake:take_key": taking_nothing},
+        ["tests/unit/test_batches.py::test_R31_of_two_parallel_batches_with_one_key_one_is_refused_whole"],
     ),
     Guard(
         "what could not be read is told",

@@ -146,3 +146,13 @@ def untimed(original):
             pass
 
     return SimpleNamespace(timeout=Timeout)
+
+
+def taking_nothing(original):
+    """A key that is used, but not taken."""
+    from shared.idempotency import Answered
+
+    async def take(idempotency):
+        return Answered(body_hash=idempotency.body_hash, expires_at=2**40, is_first=True)
+
+    return take

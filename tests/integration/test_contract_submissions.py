@@ -72,11 +72,10 @@ async def test_what_is_blocked_says_so(env):
 
 
 async def test_several_skills_are_answered_together(env):
-    body = {"repoUrl": "https://github.com/o/r", "skills": [{"name": "a", "path": "a"}, {"name": "B"}]}
-    answer = await ask(env, SUBMIT, body=body)
+    answer = await ask(env, SUBMIT, body=SEVERAL)
     assert (answer.status, set(answer.json)) == (201, {"submissions", "count", "skipped", "repoUrl"})
     assert (answer.json["count"], [one["code"] for one in answer.json["skipped"]]) == (1, ["invalid_skill_name"])
-    again = await ask(env, SUBMIT, body=body)
+    again = await ask(env, SUBMIT, body=SEVERAL)
     assert (again.status, again.json["submissions"][0]["duplicate"]) == (200, True)
 
 
@@ -99,13 +98,19 @@ async def test_a_refused_submit_says_why(env, body, headers, status, code):
     assert (answer.status, answer.json["error"]["code"]) == (status, code)
 
 
-async def test_R31_one_key_is_one_answer_and_another_body_is_422(env):
+SEVERAL = {"repoUrl": "https://github.com/o/r", "skills": [{"name": "a", "path": "a"}, {"name": "B"}]}
+
+
+@pytest.mark.parametrize("body", [body_of(a_bundle()), SEVERAL], ids=["one skill", "several"])
+@pytest.mark.parametrize("other", [body_of(a_bundle("other")), SEVERAL | {"source": "cli"}], ids=["one", "several"])
+async def test_R31_one_key_is_one_answer_and_another_body_is_422(env, body, other):
     key = {"idempotency-key": "a-key-of-our-own-1"}
-    first = await ask(env, SUBMIT, body=body_of(a_bundle()), headers=key)
-    again = await ask(env, SUBMIT, body=body_of(a_bundle()), headers=key)
+    first = await ask(env, SUBMIT, body=body, headers=key)
+    again = await ask(env, SUBMIT, body=body, headers=key)
+    assert first.status == 201
     assert (again.status, again.json) == (first.status, first.json)
-    other = await ask(env, SUBMIT, body=body_of(a_bundle("other")), headers=key)
-    assert (other.status, other.json["error"]["code"]) == (422, "idempotency_key_reused")
+    refused = await ask(env, SUBMIT, body=other, headers=key)
+    assert (refused.status, refused.json["error"]["code"]) == (422, "idempotency_key_reused")
 
 
 async def test_S21_too_many_are_429_with_when_to_come_back(env):

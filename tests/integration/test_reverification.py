@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from shared import admin, blocklist, intake
+from shared import admin, blocklist, discovery, intake
 from shared.documents import encode
 from shared.errors import BadGateway, Conflict, Unprocessable
 from shared.receipt_store import find_receipt
@@ -167,11 +167,20 @@ async def test_a_name_goes_with_a_branch(env, stub):
     assert (after.state, after.skill_name) == (State.PUBLISHED, "acme/skills/pdf@feature~x")
 
 
+async def test_discover_says_unknown_of_what_it_cannot_read_and_never_new(env, stub):
+    stub.repo("acme/skills", PDF | {"skills/csv/SKILL.md": skill_md("csv")})
+    accepted = await submit(env, path="skills/pdf")
+    env.kv.items[submission_key(accepted.submission.id)].doc = "{"
+    skills, _ = await within(env, lambda: discovery.discover(URL))
+    told = {skill["path"]: (skill["status"], skill.get("submissionId")) for skill in skills}
+    assert told == {"skills/pdf": ("unknown", accepted.submission.id), "skills/csv": ("new", None)}
+
+
 async def test_readers_give_way_when_the_quota_is_low_and_workers_do_not(env, stub):
     stub.repo("acme/skills", PDF)
     stub.remaining = 499
     with pytest.raises(BadGateway) as gave_way:
-        await within(env, lambda: intake.discover(URL))
+        await within(env, lambda: discovery.discover(URL))
     assert gave_way.value.code == "github_quota"
     accepted = await submit(env, name="pdf")
     assert accepted.submission.skill_path == "/name/pdf"  # accepted as it was named

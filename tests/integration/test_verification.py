@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared import admin, blocklist, intake
+from shared import admin, blocklist, discovery, intake
 from shared.errors import BadGateway, Conflict, InvalidRequest, Unprocessable
 from shared.pipeline import DONE
 from shared.receipt_store import find_receipt
@@ -64,14 +64,14 @@ async def record(env, submission):
 
 async def test_a_repo_with_three_skills_is_discovered_submitted_and_published(env, stub):
     stub.repo("acme/skills", THREE)
-    skills, truncated = await within(env, lambda: intake.discover(URL))
+    skills, truncated = await within(env, lambda: discovery.discover(URL))
     assert ([skill["name"] for skill in skills], truncated) == (["csv", "pdf", "xml"], False)
     assert {skill["status"] for skill in skills} == {"new"}
     for skill in skills:
         after = await verified(env, path=skill["path"])
         assert (after.state, after.skill_name) == (State.PUBLISHED, f"acme/skills/{skill['name']}")
         assert (after.verdict, after.judged, after.cert_tier) == ("PASS", "not_judged", "SCANNED")
-    again, _ = await within(env, lambda: intake.discover(URL))
+    again, _ = await within(env, lambda: discovery.discover(URL))
     assert {skill["status"] for skill in again} == {"PUBLISHED"}
     assert stub.count("tarball") == 3  # one download for each submission
     check_invariants(env.kv)
@@ -319,9 +319,9 @@ async def test_blocking_a_published_skill_takes_it_out_at_once(env, stub):
 async def test_discover_tells_when_github_fails(env, stub):
     stub.fail("any", "500")
     with pytest.raises(BadGateway):
-        await within(env, lambda: intake.discover(URL))
+        await within(env, lambda: discovery.discover(URL))
     with pytest.raises(InvalidRequest):
-        await within(env, lambda: intake.discover("https://example.com/a/b"))
+        await within(env, lambda: discovery.discover("https://example.com/a/b"))
 
 
 async def test_30_submissions_meet_at_github(env, stub):

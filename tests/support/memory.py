@@ -4,6 +4,7 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -154,6 +155,18 @@ class MemoryKV:
         return item
 
 
+class FillsUp(MemoryKV):
+    """Takes so many transactions."""
+
+    left = 1000
+
+    async def transact(self, build):
+        self.left -= 1
+        if self.left < 0:
+            raise Unavailable("down")
+        return await super().transact(build)
+
+
 def _in_range(sk: str, query: Query) -> bool:
     return (
         (query.after is None or sk > query.after)
@@ -231,6 +244,10 @@ class SilentGitHub:
 
     def give_way(self) -> None:
         pass
+
+    @asynccontextmanager
+    async def asking_once(self):
+        yield self
 
     async def get_repo(self, owner: str, name: str):
         until = self._clock() + timedelta(minutes=2)
