@@ -12,6 +12,7 @@ from functions.admin_shapes import (
     PauseFor,
     PauseState,
     Rescued,
+    RetriedPage,
     RetryAll,
     RetryLetters,
     StuckList,
@@ -96,10 +97,18 @@ unblock = _decision(
 dequeue = _decision("Take out of the queue", admin.dequeue, "admin", "Only an admin reopens it.")
 
 
-@operation("Retry everything in a state whose reason begins so", gives=admin.Retried, role="admin")
+@operation("Retry everything in a state whose reason begins so", gives=RetriedPage, role="admin")
 async def retry_all(request: Request, body: RetryAll, by: AdminToken) -> Answer:
-    """At most 100 at once, the oldest first; `left` says how many still wait: ask again."""
-    return Answer(await admin.requeue_all(body.state, body.reason_prefix, by, body.reason))
+    """One page: it looks at 500 and retries at most 100 of them, the oldest first. Go on with `cursor` until it is
+    null."""
+    about = f"retry {body.state} {body.reason_prefix}"
+    after = await read_cursor(body.cursor, about)
+    return await _retried(await admin.requeue_all(body.state, body.reason_prefix, by, body.reason, after), about)
+
+
+async def _retried(page: admin.Retried, about: str) -> Answer:
+    cursor = await make_cursor(page.next_position, about)
+    return Answer(RetriedPage(page.retried, page.failed, page.left, page.more, cursor))
 
 
 # --- dead letters and the queue -------------------------------------------------------------------------------------
@@ -118,10 +127,13 @@ async def retry_dead_letter(request: Request, body: Because, by: AdminToken) -> 
     return Answer(row_of(await admin.retry_dead_letter(request.path["id"], by, body.reason)))
 
 
-@operation("Retry all dead letters of a reason", gives=admin.Retried, role="admin")
+@operation("Retry all dead letters of a reason", gives=RetriedPage, role="admin")
 async def retry_dead_letters(request: Request, body: RetryLetters, by: AdminToken) -> Answer:
-    """At most 100 at once, the newest first; `left` says how many still wait: ask again."""
-    return Answer(await admin.retry_dead_letters(body.letter_reason, by, body.reason))
+    """One page: it looks at 500 and retries at most 100 of them, the newest first. Go on with `cursor` until it is
+    null."""
+    about = f"retry dead letters {body.letter_reason}"
+    after = await read_cursor(body.cursor, about)
+    return await _retried(await admin.retry_dead_letters(body.letter_reason, by, body.reason, after), about)
 
 
 @operation("Discard a dead letter", gives=Discarded, role="admin", refuses=(404,))

@@ -37,6 +37,8 @@ DONE = {
     "dequeue": "Taken out of the queue.",
     "stuck": "Sent again.",
     "retry": "Its submission starts again.",
+    "retry-all": "Their submissions start again.",
+    "retry-more": "As many as go at once start again. Others are left: retry them too.",
     "discard": "Discarded.",
     "pause": "The queue is paused.",
     "resume": "The queue goes on.",

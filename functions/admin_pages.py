@@ -100,7 +100,8 @@ async def dead_letters(request: Request) -> Answer:
         if letter_id:
             await admin.retry_dead_letter(letter_id, session.token, why)
         else:
-            await admin.retry_dead_letters(form.get("reason", ""), session.token, why)
+            portion = await admin.retry_dead_letters(form.get("reason", ""), session.token, why)
+            return "retry-more" if portion.next_position else "retry-all"
         return "retry"
 
     return await act(request, "/admin/queue", show_queue, settle)

@@ -33,10 +33,12 @@ class Decision(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"
 class RetryAll(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     state: State
     reason_prefix: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON)]
+    cursor: Cursor | None = None  # of the answer before, to go on
 
 
 class RetryLetters(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     letter_reason: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+    cursor: Cursor | None = None  # of the answer before, to go on
 
 
 class PauseFor(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -124,6 +126,14 @@ class LetterList(msgspec.Struct, rename="camel"):
 class Discarded(msgspec.Struct, rename="camel"):
     id: str
     discarded: bool
+
+
+class RetriedPage(msgspec.Struct, rename="camel"):
+    retried: list[str]  # ids of submissions
+    failed: list[str]  # not to be read, somebody else was faster, or it is not open to them now
+    left: int  # of those looked at that fit too and still wait
+    more: bool  # not all that wait were looked at
+    cursor: str | None  # null: nothing is left
 
 
 class PauseState(msgspec.Struct, rename="camel"):

@@ -6,9 +6,7 @@ The admin pages and the admin API call the same functions, so a rule about roles
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.audit import audit_put
 from shared.audit import reason_of as _reason
@@ -24,7 +22,7 @@ from shared.blocking import (
 )
 from shared.blocklist import block_deletion
 from shared.db import get_kv, get_queue, now
-from shared.dead_letter_store import DeadLetter, deletion_of, find_dead_letter, get_dead_letters
+from shared.dead_letter_store import DeadLetter, deletion_of, find_dead_letter, get_dead_letters, position_of
 from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
 from shared.kv import Write
 from shared.pause import Pause, pause_queue, resume_queue
@@ -34,17 +32,19 @@ from shared.secret_store import AdminToken
 from shared.skill_admin import block_writes, lift_writes, named, unblock_skill
 from shared.skill_store import find_skill, get_skill, publish_stored
 from shared.skills import Skill
-from shared.submission_list import find_ids_by_reason
+from shared.submission_list import find_by_reason
 from shared.submission_store import commit, get_submission
 from shared.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
 from shared.telemetry import logger
-from shared.timing import DEFAULT_PAUSE
+from shared.timing import API_TIMEOUT, DEFAULT_PAUSE, seconds_left
 
 if TYPE_CHECKING:
     from shared.rescan import Rescanned, RescanReport
 
 HOUR = timedelta(hours=1)
 RETRY_LIMIT = 100  # at once; the answer tells what is left
+LETTERS_AT_ONCE = 500
+TIME_TO_ANSWER = API_TIMEOUT / 4  # kept back when many are retried
 SHORT_RESCAN = timedelta(seconds=3)  # somebody waits: most scans take far less
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ChangeAt = Callable[[datetime], Change]
@@ -150,22 +150,25 @@ def _refuse_taken(submission: Submission, skill: Skill | None) -> None:
         )
 
 
-class Retried(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Retried(NamedTuple):
     retried: list[str]  # ids of submissions
-    failed: list[str]  # somebody else was faster, or it is not open to them now
-    left: int  # that fit too and still wait: ask again
+    failed: list[str]  # not to be read, somebody else was faster, or it is not open to them now
+    left: int  # of those looked at that fit too and still wait
     more: bool  # not all that wait were looked at
+    next_position: str | None  # to go on from; None: nothing is left
 
 
-async def requeue_all(state: State, reason_prefix: str, by: AdminToken, why: str, limit: int = RETRY_LIMIT) -> Retried:
-    """Everything in a state whose reason begins so, the oldest first: after an outage, what the outage parked."""
+async def requeue_all(
+    state: State, reason_prefix: str, by: AdminToken, why: str, after: str | None = None, limit: int = RETRY_LIMIT
+) -> Retried:
+    """A portion of everything in a state whose reason begins so, the oldest first: after an outage, what it parked."""
     require_role(by, "admin")
     _reason(why)
     if state in ACTIVE_STATES:
         raise InvalidRequest("What is active is on its way already. Name another state.", code="invalid_state")
-    ids = await find_ids_by_reason(state, reason_prefix)
-    outcomes = [await _try(requeue, submission_id, by, why) for submission_id in ids[:limit]]
-    return _retried(ids, outcomes, more=False)
+    fitting = await find_by_reason(state, reason_prefix, after)
+    portion = await _retry_each(requeue, fitting.found, limit, fitting.next_position, by, why)
+    return portion._replace(failed=[*fitting.failed, *portion.failed])
 
 
 async def rescue_stuck(submission_id: str, by: AdminToken, why: str) -> Rescue:
@@ -198,14 +201,16 @@ async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submiss
     return await _send(await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit]))
 
 
-async def retry_dead_letters(reason: str, by: AdminToken, why: str, limit: int = RETRY_LIMIT) -> Retried:
-    """Every dead letter of one reason that names a submission, the newest first."""
+async def retry_dead_letters(
+    reason: str, by: AdminToken, why: str, after: str | None = None, limit: int = RETRY_LIMIT
+) -> Retried:
+    """A portion of the dead letters of one reason that name a submission, the newest first."""
     require_role(by, "admin")
     _reason(why)
-    letters = await get_dead_letters(500)
-    ids = [letter.id for letter in letters.letters if letter.reason == reason and letter.submission_id]
-    outcomes = [await _try(retry_dead_letter, letter_id, by, why) for letter_id in ids[:limit]]
-    return _retried(ids, outcomes, more=letters.more)
+    page = await get_dead_letters(LETTERS_AT_ONCE, after)
+    fitting = [(position_of(one), one.id) for one in page.letters if one.reason == reason and one.submission_id]
+    portion = await _retry_each(retry_dead_letter, fitting, limit, page.next_position, by, why)
+    return portion._replace(failed=[*page.failed, *portion.failed])
 
 
 async def discard_dead_letter(letter_id: str, by: AdminToken, why: str) -> None:
@@ -317,18 +322,36 @@ async def _send(submission: Submission) -> Submission:
     return submission
 
 
+async def _retry_each(
+    verb: Callable[..., Awaitable[Submission]],
+    fitting: Sequence[tuple[str, str]],
+    limit: int,
+    next_position: str | None,
+    by: AdminToken,
+    why: str,
+) -> Retried:
+    """As many as the limit and the time allow, so that there is an answer that says where to go on."""
+    outcomes: list[str | None] = []
+    for _, subject in fitting[:limit]:
+        if outcomes and seconds_left(API_TIMEOUT) < TIME_TO_ANSWER.total_seconds():
+            break
+        outcomes.append(await _try(verb, subject, by, why))
+    left = len(fitting) - len(outcomes)
+    return Retried(
+        retried=[outcome for outcome in outcomes if outcome],
+        failed=[subject for (_, subject), outcome in zip(fitting, outcomes, strict=False) if outcome is None],
+        left=left,
+        more=next_position is not None,
+        next_position=fitting[len(outcomes) - 1][0] if left else next_position,
+    )
+
+
 async def _try(verb: Callable[..., Awaitable[Submission]], subject: str, by: AdminToken, why: str) -> str | None:
     """The id of the submission that was retried, or None where it was not open to it."""
     try:
         return (await verb(subject, by, why)).id
     except (Conflict, NotFound, LostLease, ConditionFailed):
         return None
-
-
-def _retried(wanted: Sequence[str], outcomes: Sequence[str | None], more: bool) -> Retried:
-    failed = [subject for subject, outcome in zip(wanted, outcomes, strict=False) if outcome is None]
-    done = [outcome for outcome in outcomes if outcome is not None]
-    return Retried(retried=done, failed=failed, left=len(wanted) - len(outcomes), more=more)
 
 
 async def _record(*writes: Write) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,9 @@ from shared.kv import ABSENT, LISTS, SHARDS, Delete, Key, Put, Query, shard_of
 from shared.telemetry import count, logger
 
 LARGEST_BODY = 100 * 1024
+COUNTED = 100
+ManyLetters = Literal["100+"]
+MANY: ManyLetters = "100+"
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -72,8 +75,16 @@ async def get_dead_letters(limit: int = 50, before: str | None = None) -> DeadLe
     return DeadLetters(newest_first, failed, more, rows[limit - 1].sort if more else None)
 
 
-async def count_dead_letters() -> int:
-    return len(await get_kv().ids("dead-letter:"))
+async def count_dead_letters() -> int | ManyLetters:
+    """Exact up to 100: what everybody may ask for must not cost more when there are more of them."""
+    pks = [f"{LISTS['dead-letter:']}#{shard}" for shard in range(SHARDS)]
+    pages = await asyncio.gather(*(get_kv().query(Query(pk, "list", limit=COUNTED + 1)) for pk in pks))
+    found = sum(len(page.rows) for page in pages)
+    return found if found <= COUNTED else MANY
+
+
+def position_of(letter: DeadLetter) -> str:
+    return f"{stamp(letter.received_at)}#{letter.id}"
 
 
 def deletion_of(letter: DeadLetter) -> Delete:
@@ -93,6 +104,6 @@ def _put_of(letter: DeadLetter) -> Put:
     attrs: dict[str, str | int] = {
         "row": encode(row),
         "listPk": f"{LISTS['dead-letter:']}#{shard_of(letter.id)}",
-        "listSk": f"{stamp(letter.received_at)}#{letter.id}",
+        "listSk": position_of(letter),
     }
     return Put(_key(letter.id), encode(letter), attrs, ABSENT)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from shared.db import get_kv, now
-from shared.dead_letter_store import count_dead_letters
+from shared.dead_letter_store import COUNTED, MANY, ManyLetters, count_dead_letters
 from shared.errors import Unavailable
 from shared.kv import SHARDS, Query
 from shared.pause import find_pause
@@ -50,7 +50,7 @@ class QueueHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     orphaned_active: int | None  # nobody works on them and their time is over; counted up to what one scan takes
     drain_rate: DrainRate
     paused: bool | None
-    dead_letters: int | None
+    dead_letters: int | ManyLetters | None
 
 
 async def get_queue_health() -> QueueHealth:
@@ -75,7 +75,7 @@ async def report_queue_health() -> None:
         Watched.ORPHANED_ACTIVE: seen.orphaned,
         Watched.DRAIN_RATE: seen.drained_per_hour(1),
         Watched.PAUSED: None if seen.paused is None else int(seen.paused),
-        Watched.DEAD_LETTERS: seen.dead_letters,
+        Watched.DEAD_LETTERS: COUNTED if seen.dead_letters == MANY else seen.dead_letters,
     }
     for name, value in counts.items():
         if value is not None:
@@ -91,7 +91,7 @@ class _Seen(NamedTuple):
     orphaned: int | None
     hours: Sequence[Hour] | None
     paused: bool | None
-    dead_letters: int | None
+    dead_letters: int | ManyLetters | None
 
     def age_of(self, submission: Submission) -> timedelta:
         return self.at - submission.updated_at

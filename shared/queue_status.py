@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from shared.db import get_queue, get_settings, now
-from shared.dead_letter_store import count_dead_letters
+from shared.dead_letter_store import ManyLetters, count_dead_letters
 from shared.errors import Unavailable
 from shared.pause import Pause, find_pause
 from shared.queue import Depth
@@ -27,7 +27,7 @@ class QueueStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     active: int | None
     max_active: int  # with this many, new submissions are refused
     depth: Depth | None
-    dead_letters: int
+    dead_letters: int | ManyLetters
     oldest: list[Oldest]  # of each active state that has any
     generated_at: datetime
     degraded: bool

@@ -15,7 +15,7 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.documents import parse_each, stamp
-from shared.kv import LISTS, SHARDS, Page, Query, query_all, rows_per_partition, shard_of
+from shared.kv import LISTS, SHARDS, Page, Query, rows_per_partition, shard_of
 from shared.stats import COUNTER_KEYS, Stats, stats_of
 from shared.submission_store import (
     Fresh,
@@ -138,16 +138,23 @@ def _horizon(pages: Iterable[Page], descending: bool) -> str | None:
     return max(ends) if descending else min(ends)
 
 
-async def find_ids_by_reason(state: State, prefix: str) -> list[str]:
-    """Of what is in this state now and whose reason begins so, the oldest first: rows name them, records decide."""
-    pks = [f"{state}#{shard}" for shard in range(SHARDS)]
-    shards = await asyncio.gather(*(query_all(get_kv(), pk, "state") for pk in pks))
-    rows = sorted((row for rows in shards for row in rows), key=lambda row: row.sort)
-    told, _ = parse_each({row.key: row.text for row in rows}, _ROW)
-    alike = [row.id for row in told if (row.reason or "").startswith(prefix[:SURELY_IN_ROW])]
+class Fitting(NamedTuple):
+    found: list[tuple[str, str]]  # position and id
+    failed: list[str]  # that may fit: their records could not be read
+    next_position: str | None  # None: everything was looked at
+
+
+async def find_by_reason(state: State, prefix: str, after: str | None = None, limit: int = MAX_LIMIT) -> Fitting:
+    """Of one page of what is in this state, the oldest first, those whose reason begins so: rows name them, records
+    decide."""
+    query = ListQuery((state,), by_update=True, descending=False, limit=limit, after=after)
+    index = await get_submission_index(query)
+    page = sorted(pair for pair in index.rows.values() if index.horizon is None or pair[0] <= index.horizon)
+    alike = {row.id: at for at, row in page[:limit] if (row.reason or "").startswith(prefix[:SURELY_IN_ROW])}
     fresh = await get_submissions_fresh(alike)
     fits = {s.id for s in fresh.submissions if s.state == state and (s.reason or "").startswith(prefix)}
-    return [submission_id for submission_id in alike if submission_id in fits]
+    found = [(at, submission_id) for submission_id, at in alike.items() if submission_id in fits]
+    return Fitting(found, fresh.failed, page[limit - 1][0] if len(page) > limit else index.horizon)
 
 
 async def get_recent_feed(at: datetime) -> dict[str, SubmissionRow]:

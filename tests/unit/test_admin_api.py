@@ -176,14 +176,17 @@ def test_what_the_blocklist_names_is_approved_when_its_entry_is_gone():
 
 
 def test_everything_that_an_outage_parked_is_retried_in_portions_that_tell_what_is_left(monkeypatch):
-    monkeypatch.setattr("shared.admin.requeue_all.__defaults__", (2,))
+    monkeypatch.setattr("shared.admin.requeue_all.__defaults__", (None, 2))
     mine = [scenes.held() for _ in range(3)]
     other = scenes.parked(State.BLOCKED, "rule")
     body = {"state": "ON_HOLD", "reasonPrefix": mine[0].reason[:30], "reason": WHY}
     first = ask(f"POST {ADMIN}/submissions/retry-all", body=body).body
+    cursor = first.pop("cursor")
     assert first == {"retried": [mine[0].id, mine[1].id], "failed": [], "left": 1, "more": False}
-    second = ask(f"POST {ADMIN}/submissions/retry-all", body=body).body
-    assert second == {"retried": [mine[2].id], "failed": [], "left": 0, "more": False}
+    other_prefix = {**body, "reasonPrefix": "another", "cursor": cursor}
+    assert error_of(ask(f"POST {ADMIN}/submissions/retry-all", body=other_prefix)) == (400, "invalid_cursor")
+    second = ask(f"POST {ADMIN}/submissions/retry-all", body={**body, "cursor": cursor}).body
+    assert second == {"retried": [mine[2].id], "failed": [], "left": 0, "more": False, "cursor": None}
     assert {scenes.reread(submission).state for submission in mine} == {State.RECEIVED}
     assert scenes.reread(other) == other
     active = {"state": "RECEIVED", "reasonPrefix": "x", "reason": WHY}

@@ -108,6 +108,9 @@ async def test_dead_letters_are_counted_until_somebody_settles_them(env, metrics
     for n in range(7):
         await within(env, lambda n=n: store_dead_letter(f"m{n}", "junk", "The message names no submission."))
     assert (await health(env))["deadLetters"] == (await metrics(env))["DeadLetters"] == 7
+    for n in range(100):
+        await within(env, lambda n=n: store_dead_letter(f"more-{n}", "junk", "The message names no submission."))
+    assert ((await health(env))["deadLetters"], (await metrics(env))["DeadLetters"]) == ("100+", 100)
 
 
 class NoAnswer(MemoryKV):
