@@ -18,7 +18,7 @@ from shared.decision import Community, Trust, trust
 from shared.documents import encode, parse_each, stamp
 from shared.errors import ConditionFailed, Conflict, InvalidRequest, NotFound, Unavailable
 from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Write, shard_of
-from shared.skill_index import ReadSkills, counts_put, read_skills
+from shared.skill_index import ReadSkills, counts_put, facet_of, read_skills
 from shared.skills import Skill, SkillCounts
 from shared.timing import STORE_BUDGET, attempts_within
 
@@ -66,7 +66,7 @@ async def count_installs(names: Iterable[str]) -> Installed:
             raise Unavailable("The store did not give everything that is known of these skills.")
         known = {name: skill for name, skill in read.skills.items() if skill.is_listed}
         counted[:] = sorted(known)
-        return [_counted(skill.name, read.counts[name], installs=asked[name]) for name, skill in known.items()]
+        return [_counted(skill, read.counts[name], installs=asked[name]) for name, skill in known.items()]
 
     await _write_when_unchanged(build)
     return Installed(counted, sorted(asked.keys() - set(counted)))
@@ -92,7 +92,7 @@ async def add_report(name: str, type_: str, description: str, at: datetime) -> R
         if skill is None or skill.is_deleted:
             raise NotFound(f"There is no skill {name[:80]!r} here.", code="skill_not_found")
         added[:] = [msgspec.structs.replace(report, skill_name=skill.name)]
-        return [_report_put(added[0], ABSENT), _counted(skill.name, read.counts[name.lower()], open_reports=1)]
+        return [_report_put(added[0], ABSENT), _counted(skill, read.counts[name.lower()], open_reports=1)]
 
     await _write_when_unchanged(build)
     return added[0]
@@ -115,10 +115,10 @@ async def settle_report(report_id: str, outcome: str, by: str, at: datetime, als
             record_version=report.record_version + 1,
         )
         settled[:] = [closed]
-        name = report.skill_name
-        counts = (await _read_one(name)).counts[name.lower()]
+        name = report.skill_name.lower()
+        read = await _read_one(name)
         put = _report_put(closed, {"recordVersion": report.record_version})
-        return [put, _counted(name, counts, open_reports=-1), *also]
+        return [put, _counted(read.skills.get(name), read.counts[name], open_reports=-1), *also]
 
     await _write_when_unchanged(build)
     return settled[0]
@@ -188,12 +188,13 @@ async def _read_one(name: str) -> ReadSkills:
     return read
 
 
-def _counted(name: str, counts: SkillCounts, installs: int = 0, open_reports: int = 0) -> Put:
+def _counted(skill: Skill | None, counts: SkillCounts, installs: int = 0, open_reports: int = 0) -> Put:
     is_stored = counts.record_version > 0
     after = SkillCounts(
-        name=name,
+        name=skill.name if skill else counts.name,
         installs=counts.installs + installs,
         open_reports=max(0, counts.open_reports + open_reports),
+        category=facet_of(skill, "category") if skill else counts.category,
         record_version=counts.record_version + 1,
     )
     return counts_put(after, {"recordVersion": counts.record_version} if is_stored else ABSENT)

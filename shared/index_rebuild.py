@@ -14,9 +14,8 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed
-from shared.kv import ABSENT, LISTS, SHARDS, Key, Put, Query, Row
-from shared.skill_index import ReadSkills, alike_put, counts_put, index_puts, read_skills
-from shared.skills import SkillCounts
+from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Row
+from shared.skill_index import ReadSkills, alike_put, counts_put, facet_of, index_puts, no_counts, read_skills
 from shared.submission_store import get_submissions_fresh, words_of
 
 RECORDS_PER_PAGE = 100
@@ -59,7 +58,7 @@ async def _mend_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]
         alike.setdefault(put.key, put)
     wanted = [put for skill in skills for put in index_puts(skill)]
     missing, failed = await _mend([*wanted, *alike.values()])
-    counted = await _start_counts(read)
+    counted = await _mend_counts(read)
     return {**missing, **({"installs": counted} if counted else {})}, [*read.failed, *failed]
 
 
@@ -80,18 +79,19 @@ async def _mend(wanted: Iterable[Put]) -> tuple[dict[str, int], list[str]]:
     return dict(missing), [f"{key.pk}/{key.sk}" for key in read.failed]
 
 
-async def _start_counts(read: ReadSkills) -> int:
-    """For skills that were published before installs were counted; else they are in no order by installs."""
-    uncounted = [
-        skill.name
-        for name, skill in read.skills.items()
-        if name in read.counts and read.counts[name].record_version == 0
-    ]
-    started = 0
-    for name in uncounted:
+async def _mend_counts(read: ReadSkills) -> int:
+    """For skills that are in no order by installs yet, or not in that of their category."""
+    mended = 0
+    for name, counts in read.counts.items():
+        skill = read.skills.get(name)
+        if skill is None or counts.category == facet_of(skill, "category"):
+            continue
+        after = msgspec.structs.replace(no_counts(skill), installs=counts.installs, open_reports=counts.open_reports)
+        after = msgspec.structs.replace(after, record_version=counts.record_version + 1)
         try:
-            await get_kv().put(counts_put(SkillCounts(name=name, record_version=1), ABSENT))
-            started += 1
+            expect: Expect = {"recordVersion": counts.record_version} if counts.record_version else ABSENT
+            await get_kv().put(counts_put(after, expect))
+            mended += 1
         except ConditionFailed:
-            continue  # somebody installed it at this moment
-    return started
+            continue  # somebody installed it at this moment, and that writes the same
+    return mended

@@ -56,6 +56,11 @@ def tokens(text: str) -> list[str]:
     return [word[:LONGEST_WORD] for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold())]
 
 
+def joined(text: str) -> str:
+    """A name as searches compare it: its words and nothing between them that people write in different ways."""
+    return "-".join(tokens(text))
+
+
 def look_alike(name: str) -> str:
     """Names that people confuse have one form in common; slashes stay, so that parts are compared with their like."""
     plain = unicodedata.normalize("NFKD", name).translate(_HOMOGLYPHS).lower().translate(_LOOK_ALIKES)

@@ -14,16 +14,17 @@ import msgspec
 from shared.author_store import blocked_count
 from shared.db import get_kv
 from shared.documents import encode, parse_each, stamp
-from shared.errors import ConditionFailed
+from shared.errors import ConditionFailed, Unavailable
 from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Write, shard_of
-from shared.search_words import look_alike, skill_words
+from shared.search_words import LONGEST_WORD, joined, look_alike, skill_words
 from shared.skills import Skill, SkillCounts, full_name, split_name
 from shared.stats import count_skill
-from shared.timing import STUCK_THRESHOLD
+from shared.timing import STORE_BUDGET, STUCK_THRESHOLD, attempts_within
 from shared.word_index import word_puts
 
 FACETS = ("category", "tier", "author")
 WORDS = "find"
+NAMES = "named"
 
 
 class ReadSkills(NamedTuple):
@@ -70,15 +71,23 @@ def skill_writes(before: Skill | None, after: Skill) -> list[Write]:
 
 
 def counts_put(counts: SkillCounts, expect: Expect | None) -> Put:
-    """Carries the order by installs itself: a record that had to be told by another one could be told wrong."""
+    """Carries the order by installs itself, of all skills and of its category: a record that had to be told by another
+    one could be told wrong."""
     name = counts.name.lower()
     attrs: dict[str, str | int] = {
         "recordVersion": counts.record_version,
         "row": encode({"name": counts.name, "installs": counts.installs}),
-        "statePk": installs_partition(shard_of(name)),
+        "statePk": f"{installs_order()}#{shard_of(name)}",
         "stateSk": f"{counts.installs:012d}#{name}",
     }
+    if counts.category:
+        attrs |= {"listPk": f"{installs_order(counts.category)}#{shard_of(name)}", "listSk": attrs["stateSk"]}
     return Put(counts_key(name), encode(counts), attrs, expect)
+
+
+def no_counts(skill: Skill) -> SkillCounts:
+    """With which it starts."""
+    return SkillCounts(name=skill.name, category=facet_of(skill, "category"), record_version=1)
 
 
 def alike_put(name: str) -> Put:
@@ -100,7 +109,13 @@ def index_puts(skill: Skill) -> list[Put]:
     name = skill.name.lower()
     at = stamp(skill.published_at)
     facets = [Put(Key(facet_partition(key, facet_of(skill, key)), f"{at}#{name}"), "{}") for key in FACETS]
-    return [*word_puts(WORDS, skill_words(skill), name), *facets]
+    return [*word_puts(WORDS, skill_words(skill), name), *word_puts(NAMES, names_of(skill.name), name), *facets]
+
+
+def names_of(name: str) -> set[str]:
+    """What it is called, by its last part and in full, as far as an entry of the index takes it."""
+    called = (joined(name.rpartition("/")[2]), joined(name))
+    return {each[:LONGEST_WORD] for each in called if each}
 
 
 def facet_partition(key: str, value: str) -> str:
@@ -112,12 +127,16 @@ def facet_of(skill: Skill, key: str) -> str:
     return values[key].lower()
 
 
-def installs_partition(shard: int) -> str:
-    return f"installs#{shard}"
+def installs_order(category: str | None = None) -> str:
+    """What the partitions of the order by installs are called, of everything or of a category."""
+    return f"installs:{facet_partition('category', category)}" if category else "installs"
 
 
-async def index_skill(skill: Skill) -> Skill:
-    """Written after the publication, all of it again when in doubt; only then the record no longer says it is due."""
+async def index_skill(skill: Skill, may_have_moved: bool = True) -> Skill:
+    """Written after the publication, all of it again when in doubt; only then the record no longer says it is due.
+    `may_have_moved`: to another category, in whose order by installs it belongs from now on."""
+    if may_have_moved:
+        await _follow_category(skill)
     indexed = msgspec.structs.replace(skill, unindexed_since=None, record_version=skill.record_version + 1)
     record = skill_put(indexed, {"recordVersion": skill.record_version})
     try:
@@ -125,6 +144,22 @@ async def index_skill(skill: Skill) -> Skill:
     except ConditionFailed:
         return skill  # it changed meanwhile, and the change says itself whether it is due
     return indexed
+
+
+async def _follow_category(skill: Skill) -> None:
+    """Whoever counts an install meanwhile writes the same record: then it is looked at again."""
+    category = facet_of(skill, "category")
+    async for _ in attempts_within(STORE_BUDGET):
+        counts = (await read_skills([skill.name])).counts.get(skill.name.lower())
+        if counts is None or not counts.record_version or counts.category == category:
+            return
+        moved = msgspec.structs.replace(counts, category=category, record_version=counts.record_version + 1)
+        try:
+            await get_kv().put(counts_put(moved, {"recordVersion": counts.record_version}))
+        except ConditionFailed:
+            continue
+        return
+    raise Unavailable("Too many others count the same skill at this moment.")
 
 
 async def get_unindexed(at: datetime, limit: int) -> list[str]:

@@ -1,23 +1,32 @@
 """The marketplace as a list: newest first, most installed first, or what a search finds; with filters.
 
-Every page takes two round trips, however many skills there are. The first reads indexes, each of them one page: they
-give candidates in order. The second reads the candidates' records, which decide. Where an index was read to its end, a
-name that is not in it is no candidate; where it was cut, the record tells. So a page may be shorter than asked for,
-even empty, and only `next_position` tells the end.
+Every page takes two round trips, however many skills there are. The first reads indexes, each of them one page, and no
+more of one than the answer needs where it has the order asked for: they give candidates in order. The second reads the
+candidates' records, which decide. Where an index was read to its end, a name that is not in it is no candidate; where
+it was cut, the record tells. So a page may be shorter than asked for, even empty, and only `next_position` tells the
+end.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from shared.db import get_kv
 from shared.kv import LISTS, SHARDS, Page, Query, Row, rows_per_partition
-from shared.search_words import begins, is_match, query_words, skill_words, tokens
-from shared.skill_index import FACETS, WORDS, ReadSkills, facet_of, facet_partition, read_skills
-from shared.skills import Skill, SkillCounts, split_name
+from shared.search_words import LONGEST_WORD, begins, is_match, joined, query_words, skill_words
+from shared.skill_index import (
+    FACETS,
+    NAMES,
+    WORDS,
+    ReadSkills,
+    facet_of,
+    facet_partition,
+    installs_order,
+    read_skills,
+)
+from shared.skills import Skill, SkillCounts
 from shared.word_index import LONGEST_LIST, MAX_LISTS, Entry, WordList, read_words
-
-MAX_NAMESAKES = 20  # skills of exactly the name searched for, put first in a list too long to be sorted
 
 
 class SkillQuery(NamedTuple):
@@ -103,22 +112,35 @@ def _is_shown(query: SkillQuery, row: Candidate, read: ReadSkills) -> bool:
 async def _in_order(query: SkillQuery) -> Candidates:
     if query.sort != "installs" and not query.words and query.facets:
         return await _newest_with_facets(query)
-    members, rows = await asyncio.gather(_lists(query), _spine(query))
+    members, rows = await asyncio.gather(_lists(query, _facets_beside_order(query)), _spine(query))
     known = [each.names for each in members if each.is_complete]
     kept = [row for row in rows.rows if all(row.name in names for names in known)]
     return Candidates(kept, rows.end)
 
 
 async def _spine(query: SkillQuery) -> Candidates:
-    """All skills in the order asked for, as far as one page of each partition goes."""
-    name, index = ("installs", "state") if query.sort == "installs" else (LISTS["skill:"], "list")
-    limit = LONGEST_LIST if query.words or query.facets else rows_per_partition(query.limit)
+    """Skills in the order asked for, as far as one page of each partition goes: all of them, or of the category."""
+    name, index = _order(query)
+    limit = LONGEST_LIST if query.words or _facets_beside_order(query) else rows_per_partition(query.limit)
     pks = [f"{name}#{shard}" for shard in range(SHARDS)]
     queries = [Query(pk, index, before=query.after, descending=True, limit=limit) for pk in pks]
     pages = await asyncio.gather(*map(get_kv().query, queries))
     rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
     end = _horizon(pages)
     return Candidates([Candidate(row.sort, _name_of(row)) for row in rows if end is None or row.sort >= end], end)
+
+
+def _order(query: SkillQuery) -> tuple[str, str]:
+    """The partitions that have it, and their index."""
+    if query.sort != "installs":
+        return LISTS["skill:"], "list"
+    category = query.facets.get("category")
+    return installs_order(category), "list" if category else "state"
+
+
+def _facets_beside_order(query: SkillQuery) -> dict[str, str]:
+    """An order by installs is kept of each category, so that one needs no other list."""
+    return {key: value for key, value in query.facets.items() if query.sort != "installs" or key != "category"}
 
 
 async def _newest_with_facets(query: SkillQuery) -> Candidates:
@@ -146,24 +168,25 @@ def _name_of(row: Row) -> str:
 
 
 async def _best_matches(query: SkillQuery) -> Candidates:
-    """Sorted by how well the name matches, where one of the lists is complete; else as the index has them."""
+    """Sorted by how well the name matches. Of a single word the indexes have that order themselves, so a page of them
+    is enough; several words are compared, as long as one of their lists is complete."""
+    if query.after is None and len(query.words) == 1 and not query.facets:
+        return await _walk(query)
     if query.after and query.after.startswith(("n", "w")):
-        after = query.after[1:] if query.after.startswith("w") else None
-        return _walked(query, *await asyncio.gather(read_words(WORDS, _driver(query), after), _namesakes(query)))
-    lists, namesakes = await asyncio.gather(_lists(query), _namesakes(query))
+        return await _walk(query)
+    lists, named = await asyncio.gather(_lists(query, query.facets), _named(query))
     known = [each.names for each in lists if each.is_complete]
     if not known:
-        return _walked(query, lists[query.words.index(_driver(query))], namesakes)
-    wanted = _joined(query.q or "")
+        return _walked(query, named, lists[query.words.index(_driver(query))])
+    wanted = joined(query.q or "")
     ranked = sorted((f"c{_rank(name, wanted)}#{name}", name) for name in set.intersection(*known))
     return Candidates([Candidate(*pair) for pair in ranked if query.after is None or pair[0] > query.after])
 
 
-async def _lists(query: SkillQuery) -> list[WordList]:
+async def _lists(query: SkillQuery, facets: Mapping[str, str]) -> list[WordList]:
     """Who has the words and who is in the facets, each at most one page."""
     words = (read_words(WORDS, word) for word in query.words[:MAX_LISTS])
-    facets = (_read_facet(key, value) for key, value in query.facets.items())
-    return list(await asyncio.gather(*words, *facets))
+    return list(await asyncio.gather(*words, *(_read_facet(key, value) for key, value in facets.items())))
 
 
 async def _read_facet(key: str, value: str) -> WordList:
@@ -172,25 +195,45 @@ async def _read_facet(key: str, value: str) -> WordList:
 
 
 def _rank(name: str, wanted: str) -> int:
-    own = (_joined(split_name(name).slug), _joined(name))
-    if wanted in own:
-        return 0
-    return 1 if any(each.startswith(wanted) for each in own) else 2
+    own = _called(name, wanted)
+    return 2 if own is None else int(own != wanted)
 
 
-def _walked(query: SkillQuery, found: WordList, namesakes: list[str]) -> Candidates:
-    """More skills have each of these words than a page takes: they come in the order of the index, whole words before
-    longer ones, with those of exactly this name before all others."""
-    position = query.after or ""
-    first = [Candidate(f"n{name}", name) for name in namesakes if f"n{name}" > position]
-    rows = [Candidate(f"w{e.sort}", e.name, e.word) for e in found.entries if e.name not in namesakes]
-    end = None if found.is_complete else f"w{found.entries[-1].sort}"
-    return Candidates([*first, *rows], end)
+def _called(name: str, wanted: str) -> str | None:
+    """Which of its names begins so: the last part or all of it, the first in the order of the index."""
+    own = (joined(name.rpartition("/")[2]), joined(name))
+    return min((each for each in own if begins(wanted, each)), default=None)
 
 
-async def _namesakes(query: SkillQuery) -> list[str]:
-    page = await get_kv().query(Query(f"skill:alias:{_joined(query.q or '')}", limit=MAX_NAMESAKES))
-    return sorted(row.sort.lower() for row in page.rows)
+async def _walk(query: SkillQuery) -> Candidates:
+    """Names that begin like what was asked for, then words, each in the order of its index: whole ones first."""
+    if query.after and query.after.startswith("w"):
+        # A long page: most of what has the word may have been shown for its name, and is only passed over.
+        return _walked(query, _NOBODY, await read_words(WORDS, _driver(query), query.after[1:]))
+    return _walked(
+        query, *await asyncio.gather(_named(query), read_words(WORDS, _driver(query), limit=query.limit + 1))
+    )
+
+
+async def _named(query: SkillQuery) -> WordList:
+    after = query.after[1:] if query.after and query.after.startswith("n") else None
+    return await read_words(NAMES, joined(query.q or "")[:LONGEST_WORD], after, limit=query.limit + 1)
+
+
+def _walked(query: SkillQuery, named: WordList, found: WordList) -> Candidates:
+    wanted = joined(query.q or "")
+    first = [Candidate(f"n{e.sort}", e.name) for e in named.entries if _is_called(e, wanted)]
+    if not named.is_complete:
+        return Candidates(first, f"n{named.entries[-1].sort}")
+    others = (Candidate(f"w{e.sort}", e.name, e.word) for e in found.entries if _called(e.name, wanted) is None)
+    rows = [*first, *islice(others, query.limit + 1)]
+    return Candidates(rows, None if found.is_complete else f"w{found.entries[-1].sort}")
+
+
+def _is_called(entry: Entry, wanted: str) -> bool:
+    """Whoever is in the list twice, by the last part of its name and by all of it, is shown the first time."""
+    own = _called(entry.name, wanted)
+    return own is not None and entry.word == own[:LONGEST_WORD]
 
 
 def _driver(query: SkillQuery) -> str:
@@ -198,5 +241,4 @@ def _driver(query: SkillQuery) -> str:
     return max(query.words[:MAX_LISTS], key=len)
 
 
-def _joined(text: str) -> str:
-    return "-".join(tokens(text))
+_NOBODY = WordList([], is_complete=True)

@@ -24,6 +24,7 @@ from shared.skill_index import (
     counts_put,
     decode_skill,
     index_skill,
+    no_counts,
     read_skills,
     skill_put,
     skill_writes,
@@ -71,7 +72,8 @@ async def publish_stored(submission: Submission, receipt: Receipt, current: Skil
     if published.state not in CATEGORIES["published"]:
         return published
     if is_new:
-        await make_findable(_skill_of(published, current, receipt.report))
+        skill = _skill_of(published, current, receipt.report)
+        await make_findable(skill, may_have_moved=current is not None and not _is_where_it_was(skill, current))
     else:
         await _ask_scanners_elsewhere(published, scanners)
     return published
@@ -193,11 +195,15 @@ async def _commit_unless_listed(submission: Submission, version: str, writes: Wr
         return await move_submission(submission, State.BLOCKED, "system", str(block), parked_by=block.parked_by)
 
 
-async def make_findable(skill: Skill) -> None:
+def _is_where_it_was(skill: Skill, before: Skill) -> bool:
+    return skill.category == before.category and before.unindexed_since is None
+
+
+async def make_findable(skill: Skill, may_have_moved: bool = True) -> None:
     """It is published whatever becomes of this: until its words are written, the skill says so, and the stuck scan
     writes them."""
     try:
-        await index_skill(skill)
+        await index_skill(skill, may_have_moved)
     except Unavailable:
         logger.exception("words not written, left to the stuck scan", extra={"skill": skill.name})
 
@@ -241,7 +247,7 @@ def _publication(
     skill = _skill_of(change.after, current, report)
     writes = [*skill_writes(current, skill), version_put(_version_of(skill, since)), alias_put(skill.name)]
     if current is None:
-        writes.append(counts_put(SkillCounts(name=skill.name, record_version=1), expect=None))
+        writes.append(counts_put(no_counts(skill), expect=None))
         writes += [] if LOOK_ALIKE in deciding_rules(report) else [alike_put(skill.name)]
     return [*writes, *scan_requests(skill.name, skill.content_hash, scanners, skill.updated_at)]
 
@@ -361,7 +367,7 @@ async def _rename(skill: Skill, name: str) -> bool:
     writes: list[Write] = [
         skill_put(renamed, ABSENT),
         alias_put(name),
-        counts_put(SkillCounts(name=name, record_version=1), expect=None),
+        counts_put(no_counts(renamed), expect=None),
         Delete(skill_key(skill.name), {"recordVersion": skill.record_version}),
         *count_skill(skill, renamed),
     ]

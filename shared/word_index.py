@@ -35,10 +35,12 @@ def word_puts(kind: str, words: Iterable[str], name: str) -> list[Put]:
 
 
 async def read_words(
-    kind: str, word: str, after: str | None = None, descending: bool = False, limit: int = LONGEST_LIST
+    kind: str, word: str, after: str | None = None, descending: bool = False, limit: int | None = None
 ) -> WordList:
-    """One page, of words that begin like this one, from the beginning or from a position on."""
-    return await _read(kind, word, word if len(word) > 1 else f"{word}#", after, descending, limit)
+    """One page, of words that begin like this one, from the beginning or from a position on. At most 1,000 entries;
+    `limit` where the answer needs fewer."""
+    prefix = word if len(word) > 1 else f"{word}#"
+    return await _read(kind, word, prefix, after, descending, limit or LONGEST_LIST)
 
 
 async def read_word(kind: str, word: str) -> WordList:

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 
+import msgspec
+
 from shared.documents import encode
 from shared.kv import Key, Put
-from shared.skill_index import alike_put, counts_put, index_puts, skill_put
-from shared.skills import Skill, SkillCounts, split_name
+from shared.skill_index import alike_put, counts_put, index_puts, no_counts, skill_put
+from shared.skills import Skill, split_name
 from tests.support.builders import WHEN
 from tests.support.memory import MemoryKV, Stored
 
@@ -29,7 +31,7 @@ def a_skill(name: str, number: int = 0, **more) -> Skill:
 
 def puts_of(skill: Skill, installs: int = 0) -> list[Put]:
     alias = Put(Key(f"skill:alias:{split_name(skill.name).slug.lower()}", skill.name), encode({"name": skill.name}))
-    counts = counts_put(SkillCounts(name=skill.name, installs=installs, record_version=1), None)
+    counts = counts_put(msgspec.structs.replace(no_counts(skill), installs=installs), None)
     return [skill_put(skill, None), alias, counts, alike_put(skill.name), *index_puts(skill)]
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from itertools import islice, takewhile
 
 from shared.kv import Page, Query
 from tests.support.memory import MemoryKV, Row
@@ -31,11 +30,11 @@ class LookedUpKV(MemoryKV):
         if self._partitions is None:
             return await super().query(query)
         rows = self._partitions.get((query.index, query.pk), [])
-        if query.prefix is not None:
-            start = bisect_left(rows, query.prefix, key=lambda row: row.sort)
-            rows = list(takewhile(lambda row: row.sort.startswith(query.prefix), islice(rows, start, None)))
         first = 0 if query.after is None else bisect_right(rows, query.after, key=lambda row: row.sort)
         last = len(rows) if query.before is None else bisect_left(rows, query.before, key=lambda row: row.sort)
+        if query.prefix is not None:
+            first = bisect_left(rows, query.prefix, key=lambda row: row.sort)
+            last = bisect_left(rows, f"{query.prefix}\U0010ffff", key=lambda row: row.sort)
         limit = query.limit or last - first
         if query.descending:
             return Page(rows[max(first, last - limit) : last][::-1], more=last - first > limit)

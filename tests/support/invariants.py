@@ -13,7 +13,7 @@ import msgspec
 
 from shared.kv import Key
 from shared.queue import Poison, parse_body
-from shared.skill_index import decode_skill, index_puts
+from shared.skill_index import counts_key, decode_skill, index_puts, installs_order
 from shared.skills import Skill, SkillVersion
 from shared.stats import COUNTER_KEYS, SKILL_COUNTER_KEYS
 from shared.submission_store import LARGEST_ROW, words_of
@@ -122,6 +122,10 @@ def _check_words(items: Items, submissions: Iterable[Submission]) -> None:
             assert "duePk" in items[key].attrs, "I14: what cannot be found yet is due"
         else:
             assert items.keys() >= {put.key for put in index_puts(skill)}, "I14: a skill is found by words and facets"
+            counted = items.get(counts_key(skill.name))
+            if counted is not None:  # tests of single stores make skills without
+                order = counted.attrs["listPk"].rpartition("#")[0]
+                assert order == installs_order(skill.category.lower()), "I14: and in the order of its category"
 
 
 def _check_marketplace(

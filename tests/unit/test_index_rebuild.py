@@ -3,13 +3,15 @@
 import pytest
 
 from shared.index_rebuild import rebuild_index
+from shared.skill_index import counts_put
 from shared.skill_search import SkillQuery, list_skills, search_skills
+from shared.skills import SkillCounts
 from shared.submission_search import search_submissions
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.catalogue import a_skill, put_skills
-from tests.support.memory import memory_env, within
+from tests.support.memory import Stored, memory_env, within
 
-INDEXES = ("find", "facet", "alike", "installs", "findsub")
+INDEXES = ("find", "named", "facet", "alike", "installs", "findsub")
 
 
 async def rebuilt(env, limit=100):
@@ -49,6 +51,18 @@ async def test_i14_what_was_lost_is_written_again_and_counted(env, limit):
     assert len((await within(env, lambda: search_skills("topic3"))).skills) == 1
     assert len((await within(env, lambda: search_submissions("skill", 50))).rows) == 7
     assert len((await within(env, lambda: list_skills(SkillQuery(sort="installs")))).skills) == 7
+
+
+async def test_skills_that_an_older_release_counted_get_into_the_order_of_their_category(env):
+    await put_skills(env.kv, a_skill("a/b/one", 1), a_skill("a/b/two", 2), installs={"a/b/two": 5})
+    for name, installs in (("a/b/one", 0), ("a/b/two", 5)):
+        old = counts_put(SkillCounts(name=name, installs=installs, record_version=3), None)
+        env.kv.items[old.key] = Stored(old.doc, dict(old.attrs))
+    by_installs = SkillQuery(category="other", sort="installs")
+    assert (await within(env, lambda: list_skills(by_installs))).skills == []
+    assert (await rebuilt(env))[0]["installs"] == 2
+    page = await within(env, lambda: list_skills(by_installs))
+    assert [(skill.name, page.counts_of(skill).installs) for skill in page.skills] == [("a/b/two", 5), ("a/b/one", 0)]
 
 
 async def test_an_index_that_is_whole_has_no_drift_and_is_not_written(env):

@@ -123,11 +123,14 @@ async def test_the_name_itself_comes_first_then_names_that_begin_like_it_then_wo
 
 async def test_the_name_itself_comes_first_among_more_than_a_page_of_the_index_takes(env, monkeypatch):
     monkeypatch.setattr(word_index, "LONGEST_LIST", 3)
-    await put_skills(env.kv, *(a_skill(f"a/b{n}/some-pdf", n) for n in range(9)), a_skill("z/z/pdf", 10))
+    others = [a_skill(f"a/b{n}/some-pdf", n) for n in range(9)]
+    begin_so = ["z/z/pdf", "z/a/pdf-merge", "pdf-people/kit/pdfs", "pdf-people/kit/zip"]
+    await put_skills(env.kv, *others, *(a_skill(name, 10 + n) for n, name in enumerate(begin_so)))
     for limit in (1, 2, 100):
         shown = await found(env, "pdf", limit=limit)
         assert shown[0] == "z/z/pdf"
-        assert sorted(shown) == sorted({"z/z/pdf", *(f"a/b{n}/some-pdf" for n in range(9))})
+        assert set(shown[:4]) == set(begin_so)
+        assert sorted(shown) == sorted({*begin_so, *(skill.name for skill in others)})
 
 
 @pytest.mark.parametrize("q", ["", "   ", "!!!", "#", "\ud800", "/"])
@@ -223,7 +226,16 @@ async def test_a_page_takes_two_round_trips_and_as_many_requests_among_2000_skil
     assert taken[0] == taken[1]
 
 
-@pytest.mark.parametrize("query", [SkillQuery(), SkillQuery(sort="installs"), SkillQuery(q="r7")], ids=str)
+SAME_WORK = [
+    SkillQuery(),
+    SkillQuery(sort="installs"),
+    SkillQuery(category="other", sort="installs"),
+    SkillQuery(q="r7"),
+    SkillQuery(q="pdf"),  # all of them
+]
+
+
+@pytest.mark.parametrize("query", SAME_WORK, ids=str)
 async def test_a_page_among_2000_skills_takes_about_the_cpu_that_it_takes_among_100(query):
     """Taken in turns, the least of many: what is above it is other work on this machine, or the collector's."""
     envs = []

@@ -42,9 +42,11 @@ async def ask(env, route, path, body=None):
     [
         (LIST, "/api/v1/skills?limit=100", None, 3),
         (LIST, "/api/v1/skills?limit=100&sort=installs", None, 3),
+        (LIST, "/api/v1/skills?limit=50&sort=installs&category=other", None, 3),
         (LIST, "/api/v1/skills?limit=20&author=author-7", None, 3),
         (LIST, "/api/v1/skills?limit=20&q=common&category=other", None, 3),
         (READ, "/api/v1/skills/search?q=common&limit=20", None, 3),
+        (READ, "/api/v1/skills/search?q=skill", None, 3),
         (READ, "/api/v1/skills/search?q=skill-7", None, 3),
         (READ, f"/api/v1/skills/{SKILL}", None, 2),
         (READ, "/api/v1/skills/skill-7", None, 3),
