@@ -84,7 +84,8 @@ block_skill = _about_skill(
 unblock_skill = _about_skill(
     "Put a blocked skill back",
     admin_skills.unblock_skill,
-    "Its submission is published again. 409 `blocklisted` while an entry names it that no block of it made.",
+    "Its submission is published again, and the entries that its block made are gone. 409 `blocklisted` while another"
+    " one names it, like one that a person made. What newer rules found is cleared for this content and these rules.",
 )
 delete_skill = _about_skill(
     "Delete a skill for good",

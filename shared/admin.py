@@ -11,22 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from shared.audit import audit_put
 from shared.audit import reason_of as _reason
 from shared.auth import require_role
-from shared.blocking import (
-    Named,
-    content_of,
-    entry_puts,
-    find_own_entries,
-    forget_copies,
-    refuse_other_entries,
-    remember_copies,
-)
-from shared.blocklist import block_deletion
+from shared.blocking import Named, content_of, entry_puts, lifting_writes, remember_copies, unlisted_checks
 from shared.db import get_kv, get_queue, now
 from shared.dead_letter_store import DeadLetter, deletion_of, find_dead_letter, get_dead_letters, position_of
 from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
 from shared.kv import Write
 from shared.pause import Pause, pause_queue, resume_queue
-from shared.receipt_store import Clearance, clearance_put, deciding_rules, find_receipt
+from shared.receipt_store import clearance_of, clearance_put, find_receipt
 from shared.recovery import RecoveryReport, recover_stuck, rescue
 from shared.secret_store import AdminToken
 from shared.skill_admin import block_writes, lift_writes, named, unblock_skill
@@ -63,22 +54,11 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
         raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
     _refuse_taken(submission, await find_skill(submission.skill_name))
     skill = await _published(submission)
-    await refuse_other_entries(_named(submission, skill))
+    unlisted = await unlisted_checks(_named(submission, skill))
     fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
     certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
-    clearance = clearance_put(
-        Clearance(
-            content_hash=receipt.content_hash,
-            rules=frozenset(deciding_rules(receipt.report)),
-            allows_incomplete=bool(receipt.report.incomplete),
-            unseen=receipt.unseen,
-            by=by.name,
-            why=reason,
-            at=now(),
-        )
-    )
-    # What a rule took out, the publication itself puts back.
-    also = [clearance, *(lift_writes(skill) if skill and not skill.is_blocked_by_rule else [])]
+    clearance = clearance_put(clearance_of(receipt, by.name, reason, now()))
+    also = [clearance, *unlisted, *_lifted(skill)]
     approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
     return await publish_stored(approved, receipt, await find_skill(approved.skill_name))
 
@@ -115,11 +95,7 @@ async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None
     if skill and skill.is_blocked and skill.content_hash == submission.content_hash:
         await unblock_skill(skill.name, reason, f"admin:{by.name}", [audit_put(by, "unblock", submission.id, reason)])
         return await get_submission(submission.id)
-    named_ = _named(submission, skill)
-    own = await find_own_entries(named_)
-    await refuse_other_entries(named_, own)
-    await forget_copies(named_)  # first: its worker must not find that it resembles itself
-    also = [*map(block_deletion, own), *(lift_writes(skill) if skill else [])]
+    also = [*await lifting_writes(_named(submission, skill)), *_lifted(skill)]
     return await _send(await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also))
 
 
@@ -271,6 +247,11 @@ async def _published(submission: Submission) -> Skill | None:
 def _named(submission: Submission, skill: Skill | None) -> Named:
     sent = content_of(submission.content_hash, submission.rule_set, submission.unseen)
     return Named(submission.skill_name, submission.source, {**(named(skill).content if skill else {}), **sent})
+
+
+def _lifted(skill: Skill | None) -> list[Write]:
+    """What a rule took out, only the publication of what was decided puts back."""
+    return lift_writes(skill) if skill and not skill.is_blocked_by_rule else []
 
 
 def refuse_changed(submission: Submission, seen: int | None) -> None:

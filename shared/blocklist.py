@@ -31,6 +31,9 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     evidence_urls: tuple[str, ...] = ()
     discovered_at: datetime
     updated_at: datetime | None = None  # None: as it was found
+    # The skill whose block made it, in lower case: lifting that block takes it away. None: a person or a scanner made
+    # it, or it stands for more than one of them, so only a person removes it.
+    origin: str | None = None
     version: int = 1
 
     @property
@@ -39,6 +42,13 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
             return f"hash:{self.content_hash}"
         name = self.skill_name.lower()
         return f"name:{name}@{self.source_url.lower()}" if self.source_url else f"name:{name}"
+
+    @property
+    def subject(self) -> str:
+        """What it is about, for people."""
+        if self.content_hash:
+            return f"the content {self.content_hash[:12]}"
+        return f"{self.skill_name} in {self.source_url}" if self.source_url else f"{self.skill_name} everywhere"
 
 
 def block_keys(skill_name: str, source: str, content_hash: str | None) -> list[Key]:
@@ -50,8 +60,15 @@ def block_keys(skill_name: str, source: str, content_hash: str | None) -> list[K
 
 
 def worst_entry(docs: Iterable[str]) -> BlockEntry | None:
-    entries = [_ENTRY.decode(doc) for doc in docs]
+    return worst_of(map(read_entry, docs))
+
+
+def worst_of(entries: Iterable[BlockEntry]) -> BlockEntry | None:
     return max(entries, key=lambda entry: SEVERITIES.index(entry.severity), default=None)
+
+
+def read_entry(doc: str) -> BlockEntry:
+    return _ENTRY.decode(doc)
 
 
 async def find_block(skill_name: str, source: str, content_hash: str | None = None) -> BlockEntry | None:
@@ -88,7 +105,7 @@ def block_deletion(entry: BlockEntry) -> Delete:
 
 async def find_entry(entry_id: str) -> BlockEntry | None:
     doc = await get_kv().get(_key(entry_id))
-    return None if doc is None else _ENTRY.decode(doc)
+    return None if doc is None else read_entry(doc)
 
 
 async def remove_block(entry_id: str, also: Sequence[Write] = ()) -> BlockEntry:
@@ -111,12 +128,21 @@ async def list_blocks() -> tuple[list[BlockEntry], list[str]]:
 async def remember_likeness(content_hash: str, signature: Sequence[int]) -> None:
     """Copies of blocked content with another name are caught from now on."""
     keys = [Key(f"near:{band}") for band in near_duplicates.bands(signature)]
-    await asyncio.gather(*(_change_band(key, content_hash, tuple(signature)) for key in keys))
+    await asyncio.gather(*(_add_to_band(key, content_hash, tuple(signature)) for key in keys))
 
 
-async def forget_likeness(content_hash: str, signature: Sequence[int]) -> None:
-    keys = [Key(f"near:{band}") for band in near_duplicates.bands(signature)]
-    await asyncio.gather(*(_change_band(key, content_hash, None) for key in keys))
+async def forgetting_puts(signatures: Mapping[str, Sequence[int]]) -> list[Put]:
+    """What makes copies of this content welcome again, for the transaction that lifts its block."""
+    bands = {Key(f"near:{band}") for signature in signatures.values() for band in near_duplicates.bands(signature)}
+    read = await get_kv().get_many(sorted(bands))
+    if read.failed:
+        raise Unavailable("What is known of copies could not be read.")
+    known = {key: _BAND.decode(doc) for key, doc in read.found.items()}
+    return [
+        _band_put(key, {each: alike for each, alike in band.signatures.items() if each not in signatures}, band)
+        for key, band in known.items()
+        if band.signatures.keys() & signatures.keys()
+    ]
 
 
 async def find_alike(signature: Sequence[int]) -> tuple[str, float] | None:
@@ -158,31 +184,37 @@ def _sharpened(old: BlockEntry, new: BlockEntry) -> BlockEntry:
         evidence_urls=tuple(dict.fromkeys([*old.evidence_urls, *new.evidence_urls]))[-MAX_EVIDENCE:],
         discovered_at=old.discovered_at,
         updated_at=new.discovered_at,
+        origin=new.origin if new.origin == old.origin else None,
         version=old.version + 1,
     )
 
 
-async def _change_band(key: Key, content_hash: str, signature: tuple[int, ...] | None) -> None:
-    """Puts the content into the band, or takes it out where there is no signature."""
+async def _add_to_band(key: Key, content_hash: str, signature: tuple[int, ...]) -> None:
     while True:
         doc = await get_kv().get(key)
-        band = _Band({}, 0) if doc is None else _BAND.decode(doc)
-        signatures = {each: known for each, known in band.signatures.items() if each != content_hash}
-        if signature is not None and len(signatures) < MAX_ALIKE:
-            signatures[content_hash] = signature
-        if signatures.keys() == band.signatures.keys():
+        band = None if doc is None else _BAND.decode(doc)
+        known = band.signatures if band else {}
+        if content_hash in known or len(known) >= MAX_ALIKE:
             return
-        expect: Expect = {"version": band.version} if doc else ABSENT
-        changed = _Band(signatures, band.version + 1)
         try:
-            await get_kv().put(Put(key, encode(changed), {"version": changed.version}, expect))
+            await get_kv().put(_band_put(key, {**known, content_hash: signature}, band))
         except ConditionFailed:
             continue  # another block wrote the band: change what it is now
         return
 
 
+def _band_put(key: Key, signatures: Mapping[str, tuple[int, ...]], before: _Band | None) -> Put:
+    after = _Band(signatures, before.version + 1 if before else 1)
+    return Put(key, encode(after), {"version": after.version}, {"version": before.version} if before else ABSENT)
+
+
 def entry_for(
-    skill_name: str, reason: str, source_url: str | None, severity: str = "high", content_hash: str | None = None
+    skill_name: str,
+    reason: str,
+    source_url: str | None,
+    severity: str = "high",
+    content_hash: str | None = None,
+    origin: str | None = None,
 ) -> BlockEntry:
     return BlockEntry(
         skill_name=skill_name,
@@ -191,4 +223,5 @@ def entry_for(
         severity=severity,
         reason=reason,
         discovered_at=now(),
+        origin=origin,
     )

@@ -79,6 +79,19 @@ async def find_receipt(submission: Submission) -> Receipt | None:
     return None if doc is None else read_receipt(doc)
 
 
+def clearance_of(receipt: Receipt, by: str, why: str, at: datetime) -> Clearance:
+    """Of everything that was found, and of nothing that a newer rule may find."""
+    return Clearance(
+        content_hash=receipt.content_hash,
+        rules=frozenset(deciding_rules(receipt.report)),
+        allows_incomplete=bool(receipt.report.incomplete),
+        unseen=receipt.unseen,
+        by=by,
+        why=why,
+        at=at,
+    )
+
+
 def clearance_put(clearance: Clearance) -> Put:
     return Put(clearance_key(clearance.content_hash), encode(clearance))
 

@@ -9,9 +9,17 @@ import msgspec
 
 from shared.db import get_content, get_kv, now
 from shared.documents import encode
-from shared.errors import ConditionFailed, Conflict
+from shared.errors import ConditionFailed, Conflict, Unavailable
 from shared.kv import Key, Put
-from shared.receipt_store import Receipt, find_receipt, receipt_put
+from shared.receipt_store import (
+    Clearance,
+    Receipt,
+    clearance_key,
+    read_clearance,
+    read_receipt,
+    receipt_key,
+    receipt_put,
+)
 from shared.scanner import RULE_SET_VERSION, ScanReport, scan_skill
 from shared.skill_admin import block_by_rule
 from shared.skill_store import enumerate_published_skills, put_rescanned
@@ -71,10 +79,10 @@ async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGE
 
 async def rescan(skill: Skill) -> Rescanned:
     """From the stored bytes. The new receipt is written either way."""
-    receipt = await _receipt_of(skill)
+    receipt, clearance = await _looked_at(skill)
     report = receipt.report
     await get_kv().put(receipt_put(receipt))
-    worse = is_worse(report, skill)
+    worse = is_worse(report, skill) and not (clearance and clearance.covers(receipt))
     if worse:
         learned: dict[str, str | int] = {"rule_set": receipt.rule_set, "verdict": report.verdict, "score": report.score}
         reason = f"A newer rule set found: {summary_of(report)}"
@@ -87,8 +95,9 @@ async def rescan(skill: Skill) -> Rescanned:
 
 
 def is_worse(report: ScanReport, skill: Skill) -> bool:
-    """What a person or the judge let through with concerns is not blocked for having them."""
-    return WORSE.index(report.verdict) > WORSE.index(skill.verdict or "PASS")
+    """What a person or the judge let through with concerns is not blocked for having them. What fails is let through
+    by a person's clearance alone, which is for the rules it names."""
+    return report.verdict == "FAIL" or WORSE.index(report.verdict) > WORSE.index(skill.verdict or "PASS")
 
 
 async def _in_turn(skills: Sequence[Skill]) -> list[Skill]:
@@ -98,29 +107,41 @@ async def _in_turn(skills: Sequence[Skill]) -> list[Skill]:
     return [*(s for s in by_name if s.name > after), *(s for s in by_name if s.name <= after)]
 
 
-async def _receipt_of(skill: Skill) -> Receipt:
+async def _looked_at(skill: Skill) -> tuple[Receipt, Clearance | None]:
     """What the judge said of this content, and what only its source could see, stays true under newer rules."""
     started_at = now()
-    decided = await _decided(skill)
     files = await get_content().get_files(skill.content_hash)
     report = await with_likeness(await asyncio.to_thread(scan_skill, files))
-    if decided and decided.unseen:
-        seen_at_source = [finding for finding in decided.report.findings if finding.rule in SOURCE_RULES]
-        report = report.adding(seen_at_source, decided.report.incomplete)
-    return Receipt(
+    # After the scan, which takes its time: a worker may have had the same content judged meanwhile.
+    unseen, receipts, clearance = await _evidence_of(skill)
+    if unseen and receipts:
+        seen_at_source = [finding for finding in receipts[0].report.findings if finding.rule in SOURCE_RULES]
+        report = report.adding(seen_at_source, receipts[0].report.incomplete)
+    receipt = Receipt(
         content_hash=skill.content_hash,
         rule_set=RULE_SET_VERSION,
         started_at=started_at,
         ended_at=now(),
         report=report,
         commit=skill.commit,
-        unseen=decided.unseen if decided else "",
-        judgement=decided.judgement if decided else None,
+        unseen=unseen,
+        judgement=next((known.judgement for known in receipts if known.judgement), None),
     )
+    return receipt, clearance
 
 
-async def _decided(skill: Skill) -> Receipt | None:
+async def _evidence_of(skill: Skill) -> tuple[str, list[Receipt], Clearance | None]:
+    """Of exactly this content, whatever its author has sent since: what no scan could read, its receipts, the latest
+    rules first, and what a person cleared."""
+    content_hash = skill.content_hash
     submission = await find_submission(skill.submission_id)
-    if submission is None or submission.content_hash != skill.content_hash:
-        return None  # its author has sent other content since
-    return await find_receipt(submission)
+    is_same = submission is not None and submission.content_hash == content_hash
+    decided = submission if submission and is_same else skill
+    rule_sets = [RULE_SET_VERSION, decided.rule_set or "", skill.rule_set or ""]
+    keys = [receipt_key(content_hash, rule_set, decided.unseen) for rule_set in rule_sets]
+    read = await get_kv().get_many([*keys, clearance_key(content_hash)])
+    if read.failed:
+        raise Unavailable("What is known of this content could not be read.")
+    receipts = [read_receipt(read.found[key]) for key in dict.fromkeys(keys) if key in read.found]
+    cleared = read.found.get(clearance_key(content_hash))
+    return decided.unseen, receipts, None if cleared is None else read_clearance(cleared)

@@ -11,19 +11,13 @@ from datetime import datetime
 
 import msgspec
 
-from shared.blocking import (
-    Named,
-    content_of,
-    entry_puts,
-    find_own_entries,
-    forget_copies,
-    refuse_other_entries,
-    remember_copies,
-)
-from shared.blocklist import block_deletion, find_block
+from shared.blocking import Named, content_of, entry_puts, lifting_writes, remember_copies, unlisted_checks
 from shared.db import get_kv, now
-from shared.errors import ConditionFailed, Conflict, LostLease, NotFound
+from shared.errors import ConditionFailed, Conflict, LostLease, NotFound, Unavailable
+from shared.external_scan_dispatch import configured_scanners
+from shared.external_scan_store import scan_requests
 from shared.kv import Put, Write
+from shared.receipt_store import Receipt, clearance_of, clearance_put, read_receipt, receipt_key
 from shared.skill_aliases import alias_removal
 from shared.skill_index import skill_writes
 from shared.skill_source import UPLOADS
@@ -51,7 +45,7 @@ async def block_by_entry(skill: Skill, reason: str, actor: str) -> Submission | 
 
 async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Submission | None:
     """What a newer rule set says. A reviewer may see it otherwise, and mended content may come back: no blocklist."""
-    blocked = msgspec.structs.replace(_blocked(skill, reason), is_blocked_by_rule=True)
+    blocked = msgspec.structs.replace(_blocked(skill, reason), is_blocked_by_rule=True, **learned)
     return await _commit_with_submission(skill, blocked, reason, "system", [], parked_by="rule", **learned)
 
 
@@ -60,15 +54,14 @@ async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write
     skill = await get_skill(name)
     if not skill.is_blocked:
         raise Conflict(f"The skill {skill.name} is not blocked.", code="not_blocked")
-    own = await find_own_entries(named(skill))
-    await refuse_other_entries(named(skill), own)
-    await forget_copies(named(skill))
-    writes = [*lift_writes(skill), *map(block_deletion, own), *also]
     submission = await find_submission(skill.submission_id)
+    cleared = await _cleared_by(skill, submission, actor, reason)
+    tier = {"cert_tier": "CERTIFIED"} if cleared else {}
+    writes = [*lift_writes(skill, **tier), *await lifting_writes(named(skill)), *cleared, *also]
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
         await _transact(writes)
         return submission
-    return await _commit(lambda at: _published_again(submission, skill, actor, at, reason), writes)
+    return await _commit(lambda at: _published_again(submission, skill, actor, at, reason, **tier), writes)
 
 
 async def yank_version(name: str, version: str, reason: str, also: Sequence[Write] = ()) -> Skill:
@@ -100,9 +93,31 @@ def block_writes(skill: Skill, reason: str) -> list[Write]:
     return skill_writes(skill, _blocked(skill, reason))
 
 
-def lift_writes(skill: Skill) -> list[Write]:
-    lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None)
+def lift_writes(skill: Skill, **set_: str) -> list[Write]:
+    # Its tier may be another one: then the stuck scan writes the facet.
+    index = {"unindexed_since": now()} if set_ else {}
+    lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None, **index, **set_)
     return skill_writes(skill, lifted) if skill.is_blocked else []
+
+
+async def _cleared_by(skill: Skill, submission: Submission | None, actor: str, reason: str) -> list[Put]:
+    """Whoever puts back what rules took out has seen what they found, and it holds: for this content, for these rules.
+    A block that a person made says nothing about rules."""
+    receipt = await _found_by_rules(skill, submission)
+    if receipt is None or not (skill.is_blocked_by_rule or receipt.report.verdict == "FAIL"):
+        return []
+    return [clearance_put(clearance_of(receipt, actor.removeprefix("admin:"), reason, now()))]
+
+
+async def _found_by_rules(skill: Skill, submission: Submission | None) -> Receipt | None:
+    """The last scan of this content. What an older release took out says only on its submission under which rules."""
+    keys = [receipt_key(skill.content_hash, skill.rule_set or "", skill.unseen)]
+    if submission and submission.content_hash == skill.content_hash:
+        keys.append(receipt_key(skill.content_hash, submission.rule_set or "", submission.unseen))
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("The receipt of this skill could not be read.")
+    return max(map(read_receipt, read.found.values()), key=lambda receipt: receipt.ended_at, default=None)
 
 
 def _blocked(skill: Skill, reason: str) -> Skill:
@@ -147,11 +162,13 @@ def _changed() -> Conflict:
     return Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
 
 
-def _published_again(submission: Submission, skill: Skill, actor: str, at: datetime, reason: str) -> Change:
+def _published_again(
+    submission: Submission, skill: Skill, actor: str, at: datetime, reason: str, **tier: str
+) -> Change:
     """Two entries in its history, as the states demand, in one step."""
     approved = move(submission, State.AUTO_APPROVED, actor, at, reason, attempts=0, error=None)
     told = f"published as version {skill.current_version}"
-    again = move(approved.after, submission.publish_as, actor, at, told, parked_by=None)
+    again = move(approved.after, submission.publish_as, actor, at, told, parked_by=None, **tier)
     after = msgspec.structs.replace(again.after, version=submission.version + 1)
     return Change(submission, after, approved.entries + again.entries)
 
@@ -166,19 +183,20 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
         raise Conflict(f"Version {version} of {skill.name} is {state}.", code="nothing_to_change")
     marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason)
     after = _settled(skill, list({**versions, version: marked}.values()))
-    if not after.is_yanked and not skill.is_blocked:
-        await _refuse_listed(after)
-    await _transact([*skill_writes(skill, after), _remarked(marked), *also])
+    # Another version may become the current one: the blocklist may name its content.
+    unlisted = await unlisted_checks(named(after)) if not after.is_yanked and not skill.is_blocked else []
+    requests = await _scans_of_another(skill, after)
+    await _transact([*skill_writes(skill, after), _remarked(marked), *unlisted, *requests, *also])
     if after.unindexed_since:
         await make_findable(after)
     return after
 
 
-async def _refuse_listed(skill: Skill) -> None:
-    """Another version becomes the current one: the blocklist may name its content."""
-    entry = await find_block(skill.name, source_of(skill), skill.content_hash)
-    if entry:
-        raise Conflict(f"The blocklist names version {skill.current_version}: {entry.reason}.", code="blocklisted")
+async def _scans_of_another(before: Skill, after: Skill) -> list[Put]:
+    """What scanners elsewhere said is about content that is no longer the current one: they are asked anew."""
+    if after.content_hash == before.content_hash:
+        return []
+    return scan_requests(after.name, after.content_hash, await configured_scanners(), after.updated_at)
 
 
 def _remarked(version: SkillVersion) -> Put:

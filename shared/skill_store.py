@@ -296,6 +296,7 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         ref=submission.ref,
         repo_id=submission.repo_id,
         rule_set=submission.rule_set,
+        unseen=submission.unseen,
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
         # New content does not lift what a person decided.

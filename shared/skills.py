@@ -63,6 +63,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     verdict: str | None
     judge_score: int | None
     rule_set: str | None
+    unseen: str = ""
 
 
 def told_by(skill: "Skill | Told") -> dict[str, Any]:

@@ -30,6 +30,7 @@ from tests.faults.switches import (
     instead,
     keeping_all,
     keeping_attempts,
+    keeping_the_newer_origin,
     module_level,
     one_try,
     same_seq,
@@ -102,6 +103,7 @@ NOBODY = instead(None)
 STORE = "shared.submission_store:"
 PIPELINE = "tests/unit/test_pipeline.py::"
 RECOVERY = "tests/unit/test_recovery.py::"
+BLOCKING = "tests/unit/test_blocking.py::"
 VERIFICATION = "tests/integration/test_verification.py::"
 
 GUARDS = [
@@ -198,6 +200,21 @@ GUARDS = [
         }
         | {"shared.receipt_store:Clearance.covers": always(True)},
         [f"{VERIFICATION}test_approving_publishes_once_and_one_changed_byte_is_held_again"],
+    ),
+    Guard(
+        "an approval holds when newer rules look again",
+        {"shared.receipt_store:Clearance.covers": always(False)},
+        ["tests/integration/test_rescan.py::test_an_admins_unblock_holds_for_this_content_under_these_rules"],
+    ),
+    Guard(
+        "a block takes back what it made alone",
+        {"shared.blocklist:_sharpened": keeping_the_newer_origin},
+        [f"{BLOCKING}test_an_entry_that_a_person_made_outlives_the_block_of_the_same_thing"],
+    ),
+    Guard(
+        "no entry is made behind a decision's back",
+        {"shared.blocking:_absent": always([])},
+        [f"{BLOCKING}test_an_entry_made_at_the_moment_of_an_unblock_keeps_the_skill_out"],
     ),
     Guard(
         "a name belongs to its first skill",

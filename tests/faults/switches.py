@@ -156,3 +156,8 @@ def taking_nothing(original):
         return Answered(body_hash=idempotency.body_hash, expires_at=2**40, is_first=True)
 
     return take
+
+
+def keeping_the_newer_origin(original):
+    """Whoever sharpens an entry of the blocklist has made it."""
+    return lambda old, new: msgspec.structs.replace(original(old, new), origin=new.origin)

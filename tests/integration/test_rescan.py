@@ -5,13 +5,15 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from shared import admin, blocklist, intake
+from shared import admin, admin_skills, blocklist, intake
 from shared.audit import get_audit
+from shared.decision import Judged
 from shared.documents import encode
 from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from shared.receipt_store import find_receipt, receipt_key
+from shared.judge import Judgement
+from shared.receipt_store import clearance_key, find_receipt, receipt_key, receipt_put
 from shared.rescan import rescan_published
-from shared.scanner import RULE_SET_VERSION
+from shared.scanner import RULE_SET_VERSION, finding_for, scan_skill
 from shared.secret_store import AdminToken
 from shared.skill_search import get_published_skills_list
 from shared.skill_store import find_skill, skill_key
@@ -65,9 +67,11 @@ async def record(env, submission):
 
 
 async def rules_change(env, name: str, **then) -> None:
-    """As if it had been published under an older rule set."""
+    """As if it had been published under an older rule set; one that found nothing left nothing to clear either."""
     stored = env.kv.items[skill_key(name)]
     skill = msgspec.json.decode(stored.doc, type=Skill)
+    if then.get("verdict") == "PASS":
+        env.kv.items.pop(clearance_key(skill.content_hash), None)
     stored.doc = encode(msgspec.structs.replace(skill, rule_set="older", **then))
 
 
@@ -234,3 +238,81 @@ async def test_a_rescan_keeps_what_only_the_source_could_see(env, stub):
     result = await within(env, lambda: admin.rescan_skill(held.skill_name, ANNA, "look again"))
     assert (result.verdict, result.blocked) == (held.verdict, False)
     assert (await within(env, lambda: find_receipt(approved))).report.incomplete
+
+
+LONG = " ".join(f"Step {n}: read page {n} and note what it says about topic {n}." for n in range(60))
+
+
+async def blocked_by_rescan(env, stub, is_certain: bool):
+    """Published under rules that found nothing; those of today find something to look at, or something bad."""
+    text = skill_md("tool", LONG) if is_certain else REVIEWABLE
+    stub.repo("acme/skills", {"skills/tool/SKILL.md": text})
+    after = await verified(env, "skills/tool")
+    if is_certain:
+        receipt = await within(env, lambda: find_receipt(after))
+        await within(env, lambda: blocklist.remember_likeness("0" * 64, receipt.report.signature))
+    else:
+        await within(env, lambda: admin.approve(after.id, ANNA, "known to us"))
+    await rules_change(env, after.skill_name, verdict="PASS")
+    assert (await within(env, rescan_published)).blocked == [after.skill_name]
+    return after
+
+
+async def unblocked(env, submission, by_name: bool) -> None:
+    if by_name:
+        await within(env, lambda: admin_skills.unblock_skill(submission.skill_name, ANNA, "looked at it"))
+    else:
+        await within(env, lambda: admin.unblock(submission.id, ANNA, "looked at it"))
+
+
+@pytest.mark.parametrize("is_certain", [True, False], ids=["FAIL", "CONCERNS"])
+@pytest.mark.parametrize("by_name", [True, False], ids=["the skill", "the submission"])
+async def test_an_admins_unblock_holds_for_this_content_under_these_rules(env, stub, is_certain, by_name):
+    submission = await blocked_by_rescan(env, stub, is_certain)
+    await unblocked(env, submission, by_name)
+    skill = await within(env, lambda: find_skill(submission.skill_name))
+    assert (skill.is_blocked, skill.cert_tier, skill.rule_set) == (False, "CERTIFIED", RULE_SET_VERSION)
+    assert (await record(env, submission)).state is State.PUBLISHED
+    for _ in range(2):
+        await rules_change(env, submission.skill_name)
+        assert (await within(env, rescan_published)).blocked == []
+    assert (await within(env, lambda: admin.rescan_skill(skill.name, ANNA, "look again"))).blocked is False
+    assert [entry.action for entry in await within(env, get_audit)][1].startswith("unblock")
+    check_invariants(env.kv)
+
+
+async def test_a_new_rule_takes_out_again_what_an_admin_put_back(env, stub, monkeypatch):
+    submission = await blocked_by_rescan(env, stub, is_certain=True)
+    await unblocked(env, submission, by_name=True)
+    more = finding_for("FILE-UNSAFE-PATH", "SKILL.md", "a newer rule")
+    monkeypatch.setattr("shared.rescan.scan_skill", lambda files: scan_skill(files, [more]))
+    await rules_change(env, submission.skill_name)
+    assert (await within(env, rescan_published)).blocked == [submission.skill_name]
+
+
+async def test_other_content_is_looked_at_anew_after_an_unblock(env, stub):
+    submission = await blocked_by_rescan(env, stub, is_certain=False)
+    await unblocked(env, submission, by_name=True)
+    stub.repos["acme/skills"].commit({"skills/tool/SKILL.md": REVIEWABLE + "\nOne more line.\n"})
+    assert (await verified(env, "skills/tool")).state is State.ON_HOLD
+
+
+@pytest.mark.parametrize("rule_set", ["older", RULE_SET_VERSION])
+@pytest.mark.parametrize("links", [{}, {"skills/pdf/key": "notes.md"}], ids=["all was seen", "a link was not"])
+async def test_a_rescan_keeps_what_the_judge_said_also_when_other_content_was_sent_since(env, stub, links, rule_set):
+    stub.repo("acme/skills").commit({"skills/pdf/SKILL.md": skill_md("pdf")}, links=links)
+    done = await verified(env, "skills/pdf")
+    if links:
+        done = await within(env, lambda: admin.approve(done.id, ANNA, "leads nowhere"))
+    receipt = await within(env, lambda: find_receipt(done))
+    judgement = Judgement(
+        score=90, judged=Judged.PASS, intent="helps", scope="files", concerns=(), model_id="m", tokens=1
+    )
+    await env.kv.put(receipt_put(msgspec.structs.replace(receipt, judgement=judgement, rule_set=rule_set)))
+    if rule_set == "older":
+        await rules_change(env, done.skill_name)
+    stored = env.kv.items[submission_key(done.id)]
+    stored.doc = stored.doc.replace(done.content_hash, "0" * 64)  # its author has sent other content
+    await within(env, lambda: admin.rescan_skill(done.skill_name, ANNA, "look again"))
+    after = await within(env, lambda: find_receipt(done))
+    assert (after.judgement, after.report.incomplete) == (judgement, receipt.report.incomplete)

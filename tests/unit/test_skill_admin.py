@@ -9,6 +9,7 @@ from shared.blocklist import add_block, entry_for, find_block, find_entry
 from shared.community import count_installs
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.external_scan_results import on_critical
+from shared.external_scan_store import find_external_scan
 from shared.kv import Key, Put
 from shared.skill_admin import block_skill, delete_skill, unblock_skill, unyank_version, yank_version
 from shared.skill_index import counts_key
@@ -354,6 +355,44 @@ async def test_yanking_never_makes_content_current_that_the_blocklist_names(env)
     with pytest.raises(Conflict):
         await within(env, lambda: unyank_version(NAME, "1.0.0"))
     assert await listed(env) == []
+
+
+async def test_an_entry_made_at_the_moment_of_a_yank_is_not_walked_past():
+    class Interrupted(MemoryKV):
+        meanwhile = None
+
+        async def transact(self, build):
+            if self.meanwhile and any(write.key == AUDIT.key for write in build()):
+                meanwhile, self.meanwhile = self.meanwhile, None
+                await meanwhile()
+            return await super().transact(build)
+
+    env = memory_env(Interrupted)
+    await versions_of(env, "One.", "Two.")
+    old = (await within(env, lambda: get_versions(NAME)))[1].content_hash
+    env.kv.meanwhile = lambda: add_block(entry_for("other", "It steals keys.", None, "high", old))
+    with pytest.raises(Conflict):
+        await within(env, lambda: yank_version(NAME, "1.0.1", "bad", [AUDIT]))
+    assert (await skill(env)).current_version == "1.0.1"
+
+
+async def test_scanners_elsewhere_are_asked_about_the_version_that_becomes_the_current_one():
+    env = memory_env(external_scanners=("bandit",))
+    await versions_of(env, "One.", "Two.")
+    new, old = [version.content_hash for version in await within(env, lambda: get_versions(NAME))]
+
+    def asked():
+        return within(env, lambda: find_external_scan(NAME, "bandit"))
+
+    before = await asked()
+    assert before.content_hash == new
+    await within(env, lambda: yank_version(NAME, "1.0.0", "old"))
+    assert await asked() == before  # the current one is the same: nothing is asked twice
+    await within(env, lambda: unyank_version(NAME, "1.0.0"))
+    await within(env, lambda: yank_version(NAME, "1.0.1", "bad"))
+    assert (await asked()).content_hash == old
+    await within(env, lambda: unyank_version(NAME, "1.0.1"))
+    assert (await asked()).content_hash == new
 
 
 async def test_a_critical_result_about_another_version_bans_that_content_and_leaves_the_current_one(env):
