@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from functions.admin_door import Told, act, section_page
 from functions.http import Answer, Request
+from functions.skill_pages import get_version_views
 from shared import admin, admin_skills
 from shared.blocklist import SEVERITIES, BlockEntry, list_blocks
 from shared.community import list_reports
@@ -14,7 +15,7 @@ from shared.db import now
 from shared.errors import Conflict, InvalidRequest, NotFound
 from shared.secret_store import AdminToken
 from shared.sessions import Session
-from shared.skill_store import get_skill_with_counts, get_versions
+from shared.skill_store import get_skill_with_counts
 from shared.web import skill_views as views
 
 REPORTS = 50
@@ -109,7 +110,7 @@ async def _find(name: str) -> Chosen | None:
         skill, counts = await get_skill_with_counts(name)
     except (NotFound, Conflict) as error:
         return Chosen(str(error), (error.details or {}).get("candidates", ()))
-    versions = views.version_views(await get_versions(skill.name), skill.current_version)
+    versions = await get_version_views(skill)
     shown = views.skill_view(skill, counts, now())
     return Chosen(skill=shown, versions=versions, open_reports=counts.open_reports if counts else None)
 

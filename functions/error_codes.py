@@ -47,6 +47,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "uploads_off": "This platform takes skills from GitHub only.",
         "foreign_form": "The form was sent from another site.",
         "wrong_provider": "A scanner reports in its own name only.",
+        "version_blocked": "The blocklist names the content of this version: it is not given out.",
         "skill_blocked": "The skill is blocked: its content is not given out, its installs are not counted.",
     },
     404: {

@@ -8,14 +8,16 @@ from urllib.parse import quote
 
 from functions.http import STATUS, Answer, Request
 from functions.page_answers import page, refuse_foreign_form, see_other, url_with
+from functions.skill_versions import get_diffs
+from shared.blocklist import find_bans
 from shared.community import add_report
 from shared.cursor import make_cursor, read_cursor
 from shared.db import now
-from shared.diffs import diff_files, summary_of
+from shared.diffs import summary_of
 from shared.errors import InvalidRequest, NotFound, TooManyRequests, Unavailable
 from shared.external_scan_store import get_security
 from shared.limits import take_from_limit
-from shared.published_content import get_published_files
+from shared.published_content import find_given_files
 from shared.repo_health_store import RepoHealth, get_repo_health
 from shared.skill_search import SkillQuery, list_skills
 from shared.skill_store import get_skill, get_skill_with_counts, get_versions
@@ -95,7 +97,7 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
         return see_other(f"/skills/{found.name}")  # a short name leads to the full one
     standings, versions, security, health, document, diff = await asyncio.gather(
         get_standings([found], {found.name.lower(): counts} if counts else {}),
-        get_versions(found.name),
+        get_version_views(found),
         get_security(found.name),
         _health((found.repo_url or "").lower()),
         _document(found),
@@ -107,7 +109,7 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
         now(),
         told.status,
         skill=views.skill_view(found, counts, now(), is_tainted=bool(standings[found.name].is_tainted)),
-        versions=views.version_views(versions, found.current_version),
+        versions=versions,
         security=security,
         health=health,
         document=document,
@@ -130,6 +132,12 @@ def _read_query(request: Request) -> SkillQuery:
     return SkillQuery(**given, limit=SHOWN)
 
 
+async def get_version_views(skill: Skill) -> list[views.VersionView]:
+    versions = await get_versions(skill.name)
+    bans = await find_bans(version.content_hash for version in versions)
+    return views.version_views(versions, skill.current_version, bans)
+
+
 async def _health(source: str) -> RepoHealth:
     """Asked again now and then; GitHub may take its time, the page does not."""
     try:
@@ -141,23 +149,15 @@ async def _health(source: str) -> RepoHealth:
 
 async def _document(skill: Skill) -> Any:
     """Without the bucket there is still a page that says so. What is blocked is not handed out here either."""
-    if skill.is_blocked:
-        return None
     try:
-        files = await get_published_files(skill.content_hash)
+        files = await find_given_files(skill, skill.content_hash)
     except Unavailable:
         return None
-    return render_skill_md(files.get("SKILL.md", b""))
+    return None if files is None else render_skill_md(files.get("SKILL.md", b""))
 
 
 async def _diff(skill: Skill, from_version: str | None, to_version: str | None) -> Any:
     if from_version is None or to_version is None or skill.is_blocked:
         return None
-    hashes = {version.version: version.content_hash for version in await get_versions(skill.name)}
-    if from_version not in hashes or to_version not in hashes:
-        raise NotFound("One of these versions does not exist.")
-    before, after = await asyncio.gather(
-        get_published_files(hashes[from_version]), get_published_files(hashes[to_version])
-    )
-    files = diff_files(before, after)
+    files = await get_diffs(skill, from_version, to_version)
     return views.diff_view(from_version, to_version, summary_of(files), files)

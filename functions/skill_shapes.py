@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from shared.blocklist import BlockEntry
 from shared.decision import TrustTier
 from shared.diffs import FileDiff
 from shared.external_scan_store import ProviderSecurity, Security
@@ -115,6 +116,8 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     diff_summary: str | None
     is_yanked: bool | msgspec.UnsetType = UNSET  # there where it is
     yank_reason: str | msgspec.UnsetType = UNSET
+    is_blocked: bool | msgspec.UnsetType = UNSET  # there where the blocklist names its content
+    block_reason: str | msgspec.UnsetType = UNSET
 
 
 class VersionList(msgspec.Struct, frozen=True):
@@ -127,7 +130,8 @@ class ContentFile(msgspec.Struct, frozen=True):
 
 
 class VersionDetail(VersionItem, frozen=True, kw_only=True, rename="camel"):
-    """`content` is the SKILL.md of this version, null where the skill is blocked; then `files` is empty."""
+    """`content` is the SKILL.md of this version, null where the skill or the version is blocked; then `files` is
+    empty."""
 
     name: str
     sha: str | None
@@ -192,13 +196,15 @@ def security_of(skill_name: str, security: Security) -> SecurityBody:
     )
 
 
-def version_of(version: SkillVersion) -> VersionItem:
-    return VersionItem(**_version_fields(version))
+def version_of(version: SkillVersion, ban: BlockEntry | None) -> VersionItem:
+    return VersionItem(**_version_fields(version, ban))
 
 
-def version_detail_of(version: SkillVersion, content: str | None, files: list[ContentFile]) -> VersionDetail:
+def version_detail_of(
+    version: SkillVersion, content: str | None, files: list[ContentFile], ban: BlockEntry | None
+) -> VersionDetail:
     return VersionDetail(
-        **_version_fields(version), name=version.name, sha=version.commit, content=content, files=files
+        **_version_fields(version, ban), name=version.name, sha=version.commit, content=content, files=files
     )
 
 
@@ -236,7 +242,7 @@ def _fields(skill: Skill, standing: Standing) -> dict[str, Any]:
     }
 
 
-def _version_fields(version: SkillVersion) -> dict[str, Any]:
+def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "version": version.version,
         "cert_tier": version.cert_tier,
@@ -245,7 +251,9 @@ def _version_fields(version: SkillVersion) -> dict[str, Any]:
         "content_hash": version.content_hash,
         "diff_summary": version.diff_summary,
     }
-    return fields | ({"is_yanked": True, "yank_reason": version.yank_reason or UNSET} if version.is_yanked else {})
+    if version.is_yanked:
+        fields |= {"is_yanked": True, "yank_reason": version.yank_reason or UNSET}
+    return fields | ({"is_blocked": True, "block_reason": ban.reason} if ban else {})
 
 
 def _provider_of(provider: ProviderSecurity) -> ProviderBody:

@@ -17,11 +17,12 @@ from functions.skill_shapes import (
     version_detail_of,
     version_of,
 )
+from shared.blocklist import find_bans
 from shared.diffs import FileDiff, diff_files, summary_of, unified_of
 from shared.errors import Forbidden
 from shared.published_content import get_published_files, skill_md_of
 from shared.skill_store import get_skill, get_version, get_versions
-from shared.skills import Skill
+from shared.skills import Skill, SkillVersion
 
 FRESH = "public, no-cache"  # may be kept, but is asked about before it is shown: a blocked skill disappears at once
 
@@ -37,18 +38,22 @@ class TwoVersions(msgspec.Struct, forbid_unknown_fields=True):
 async def list_versions(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     versions = await get_versions(skill.name)
-    return Answer(VersionList([version_of(version) for version in versions]), cache=FRESH)
+    bans = await find_bans(version.content_hash for version in versions)
+    return Answer(
+        VersionList([version_of(version, bans.get(version.content_hash)) for version in versions]), cache=FRESH
+    )
 
 
 @operation("One version, with its SKILL.md", gives=VersionDetail, refuses=(409,), cached=True, path=PARAMETERS)
 async def show_version(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     version = await get_version(skill.name, request.path["version"])
-    if skill.is_blocked:
-        return Answer(version_detail_of(version, None, []), cache=FRESH)
+    ban = (await find_bans([version.content_hash])).get(version.content_hash)
+    if skill.is_blocked or ban:
+        return Answer(version_detail_of(version, None, [], ban), cache=FRESH)
     files = await get_published_files(version.content_hash)
     listed = [ContentFile(path, len(content)) for path, content in sorted(files.items())]
-    return Answer(version_detail_of(version, skill_md_of(files), listed), cache=FRESH)
+    return Answer(version_detail_of(version, skill_md_of(files), listed, ban), cache=FRESH)
 
 
 @operation(
@@ -59,7 +64,7 @@ async def show_version(request: Request) -> Answer:
     path=PARAMETERS,
 )
 async def diff_versions(request: Request, query: TwoVersions) -> Answer:
-    diffs = await _diffs(request.path["name"], query)
+    diffs = await get_diffs(await get_skill(request.path["name"]), query.from_, query.to)
     answer = VersionDiff(from_=query.from_, to=query.to, diff_summary=summary_of(diffs), content_diff=unified_of(diffs))
     return Answer(answer, cache=FRESH)
 
@@ -72,14 +77,14 @@ async def diff_versions(request: Request, query: TwoVersions) -> Answer:
     path=PARAMETERS,
 )
 async def compare_versions(request: Request, query: TwoVersions) -> Answer:
-    diffs = await _diffs(request.path["name"], query)
+    diffs = await get_diffs(await get_skill(request.path["name"]), query.from_, query.to)
     return Answer(VersionComparison(from_=query.from_, to=query.to, files=diffs), cache=FRESH)
 
 
-async def _diffs(name: str, asked: TwoVersions) -> list[FileDiff]:
-    skill = await get_skill(name)
-    before, after = await asyncio.gather(get_version(skill.name, asked.from_), get_version(skill.name, asked.to))
+async def get_diffs(skill: Skill, from_: str, to: str) -> list[FileDiff]:
+    before, after = await asyncio.gather(get_version(skill.name, from_), get_version(skill.name, to))
     refuse_blocked(skill)
+    await _refuse_banned(before, after)
     if before.content_hash == after.content_hash:
         return []
     files = await asyncio.gather(get_published_files(before.content_hash), get_published_files(after.content_hash))
@@ -90,3 +95,11 @@ def refuse_blocked(skill: Skill) -> None:
     if skill.is_blocked:
         reason = f": {skill.block_reason.rstrip('.')}" if skill.block_reason else ""
         raise Forbidden(f"This skill is blocked{reason}. Its content is not given out.", code="skill_blocked")
+
+
+async def _refuse_banned(*versions: SkillVersion) -> None:
+    bans = await find_bans(version.content_hash for version in versions)
+    for version in versions:
+        if entry := bans.get(version.content_hash):
+            told = f"The content of version {version.version} is blocked: {entry.reason.rstrip('.')}."
+            raise Forbidden(f"{told} It is not given out.", code="version_blocked")

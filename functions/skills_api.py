@@ -28,7 +28,7 @@ from functions.skill_versions import FRESH, compare_versions, diff_versions, lis
 from shared.cursor import make_cursor, read_cursor
 from shared.documents import encode
 from shared.external_scan_store import get_security
-from shared.published_content import get_published_files, skill_md_of
+from shared.published_content import find_given_files, skill_md_of
 from shared.repo_health_store import get_repo_health
 from shared.skill_admin import source_of
 from shared.skill_search import SkillPage, SkillQuery, list_skills, search_skills
@@ -169,7 +169,8 @@ async def _items(page: SkillPage) -> list[SkillItem]:
 
 
 async def _content(skill: Skill) -> str | None:
-    return None if skill.is_blocked else skill_md_of(await get_published_files(skill.content_hash))
+    files = await find_given_files(skill, skill.content_hash)
+    return None if files is None else skill_md_of(files)
 
 
 def _is_degraded(page: SkillPage, items: list[SkillItem]) -> bool:

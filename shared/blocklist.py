@@ -78,6 +78,15 @@ async def find_block(skill_name: str, source: str, content_hash: str | None = No
     return worst_entry(read.found.values())
 
 
+async def find_bans(content_hashes: Iterable[str]) -> dict[str, BlockEntry]:
+    """Which of this content is banned, wherever it turns up, and why."""
+    keys = {_key(f"hash:{content_hash}"): content_hash for content_hash in content_hashes}
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("The blocklist could not be read.")
+    return {keys[key]: read_entry(doc) for key, doc in read.found.items()}
+
+
 def blocked_by(entry: BlockEntry) -> Blocked:
     return Blocked(f"{entry.reason} (blocklist, {entry.severity})", parked_by="blocklist")
 

@@ -1,13 +1,28 @@
-"""The files of what is published: exactly what was scanned, or nothing at all."""
+"""The files of what is published: exactly what was scanned, or nothing at all.
 
+What is blocked stays to be seen with all that speaks against it, but nobody gets it here: neither a blocked skill nor a
+version, however old, whose content the blocklist names.
+"""
+
+import asyncio
 import tarfile
 import zlib
 
+from shared.blocklist import find_bans
 from shared.content import content_hash_of
 from shared.db import get_content
 from shared.errors import NotFound, Unavailable
+from shared.skills import Skill
 
 SKILL_MD = "SKILL.md"
+
+
+async def find_given_files(skill: Skill, content_hash: str) -> dict[str, bytes] | None:
+    """None: it is not given out."""
+    if skill.is_blocked:
+        return None
+    bans, files = await asyncio.gather(find_bans([content_hash]), get_published_files(content_hash))
+    return None if bans else files
 
 
 async def get_published_files(content_hash: str) -> dict[str, bytes]:

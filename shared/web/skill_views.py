@@ -1,9 +1,10 @@
 """What the templates show of skills, made from records: words and shapes, no HTML."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from shared.blocklist import BlockEntry
 from shared.community import community_of, trust_of
 from shared.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
 from shared.diffs import FileDiff
@@ -66,7 +67,8 @@ class VersionView(NamedTuple):
     is_current: bool
     is_yanked: bool
     yank_reason: str | None
-    before: str | None
+    before: str | None  # what it can be compared with
+    block_reason: str | None = None
 
 
 class DiffLine(NamedTuple):
@@ -128,9 +130,8 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
     )
 
 
-def version_views(versions: Sequence[SkillVersion], current: str) -> list[VersionView]:
-    """Newest first, each with the one before it."""
-    earlier = [version.version for version in versions[1:]]
+def version_views(versions: Sequence[SkillVersion], current: str, bans: Mapping[str, BlockEntry]) -> list[VersionView]:
+    """Newest first, each with the one before it, unless the content of one of them is banned."""
     return [
         VersionView(
             version.version,
@@ -138,9 +139,10 @@ def version_views(versions: Sequence[SkillVersion], current: str) -> list[Versio
             version.version == current and not version.is_yanked,
             version.is_yanked,
             version.yank_reason,
-            before,
+            before.version if before and not {version.content_hash, before.content_hash} & bans.keys() else None,
+            bans[version.content_hash].reason if version.content_hash in bans else None,
         )
-        for version, before in zip(versions, [*earlier, None], strict=False)
+        for version, before in zip(versions, [*versions[1:], None], strict=False)
     ]
 
 

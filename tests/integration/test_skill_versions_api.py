@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pytest
 
+from shared.blocklist import add_block, entry_for
 from shared.skill_admin import yank_version
 from tests.support.http import error_of
 from tests.support.marketplace import publish, read, run
@@ -116,6 +117,25 @@ def test_a_yanked_version_is_there_and_marked(greeter):
     one = read("greeter/versions/1.0.1").body
     assert one["isYanked"]
     assert one["content"]
+
+
+def test_the_content_of_a_banned_version_is_nowhere_given_out_and_its_evidence_stays(greeter):
+    hashes = {one["version"]: one["contentHash"] for one in read("greeter/versions").body["versions"]}
+    run(lambda: add_block(entry_for("greeter", "It steals keys.", None, "high", hashes["1.0.0"])))
+    versions = {version["version"]: version for version in twice("greeter/versions").body["versions"]}
+    assert types_of(versions["1.0.0"]) == VERSION | {"isBlocked": bool, "blockReason": str}
+    assert (versions["1.0.0"]["isBlocked"], versions["1.0.0"]["blockReason"]) == (True, "It steals keys.")
+    assert "isBlocked" not in versions["1.0.1"]
+    one = twice("greeter/versions/1.0.0")
+    assert (one.status, one.body["content"], one.body["files"]) == (200, None, [])
+    assert one.body["contentHash"] == hashes["1.0.0"]
+    for what in ("diff", "compare"):
+        for query in ("from=1.0.0&to=1.0.1", "from=1.0.1&to=1.0.0", "from=1.0.0&to=1.0.0"):
+            assert error_of(read(f"greeter/versions/{what}", query)) == (403, "version_blocked")
+        assert read(f"greeter/versions/{what}", "from=1.0.1&to=1.0.2").status == 200
+    assert read("greeter").body["skill"]["content"]  # the current one is another
+    run(lambda: add_block(entry_for("greeter", "It steals keys.", None, "high", hashes["1.0.2"])))
+    assert read("greeter").body["skill"]["content"] is None  # not even before the skill itself is taken out
 
 
 REFUSED = [

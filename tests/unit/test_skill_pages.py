@@ -5,6 +5,7 @@ import re
 import pytest
 
 from shared import intake
+from shared.blocklist import add_block, entry_for
 from shared.skill_admin import block_skill
 from tests.support.builders import a_bundle, processed
 from tests.support.catalogue import a_skill, put_skills
@@ -39,6 +40,24 @@ async def fill(env) -> None:
 
 def names(page: str) -> list[str]:
     return re.findall(r'<li data-id="uploads/anonymous/([\w-]+)"', page)
+
+
+async def test_a_version_whose_content_is_banned_is_marked_and_not_shown(env):
+    accepted = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, accepted.submission)
+    files = a_bundle(description="Greets people twice.")["files"]
+    again = await within(env, lambda: intake.submit_bundle("greeter", files, accepted.upload_token, None, None))
+    await processed(env, again.submission)
+    name, old = accepted.submission.skill_name, accepted.submission.content_hash
+    changes = f"/skills/{name}?from=1.0.0&to=1.0.1"
+    assert "Changes since 1.0.0" in (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
+    assert (await call(env, "GET /skills/{proxy+}", changes, proxy=name)).status == 200
+    await within(env, lambda: add_block(entry_for("greeter", "It steals keys.", None, "high", old)))
+    page = (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
+    assert "It steals keys." in page
+    assert "Changes since 1.0.0" not in page
+    refused = await call(env, "GET /skills/{proxy+}", changes, proxy=name)
+    assert (refused.status, "Greets people by name" in refused.text) == (403, False)
 
 
 @pytest.mark.parametrize(
