@@ -232,7 +232,7 @@ def _fields(skill: Skill, standing: Standing) -> dict[str, Any]:
         "repo_url": skill.repo_url,
         "owner_slug": name.owner if skill.repo_url else None,
         "repo_slug": name.repo if skill.repo_url else None,
-        "skill_slug": name.slug,
+        "skill_slug": skill.folder or name.slug,
         "vskill_installs": standing.installs,
         "github_stars": standing.stars,
         "is_blocked": skill.is_blocked,

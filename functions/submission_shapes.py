@@ -24,6 +24,17 @@ RepoUrl = Annotated[
     str, Meta(max_length=2000, description="A repository on GitHub, or a folder in it.", examples=[_A_REPO])
 ]
 Slug = Annotated[str, Meta(extra_json_schema={"pattern": f"^{SLUG_PATTERN}$", "maxLength": 64, "examples": ["pdf"]})]
+NameInRepo = Annotated[
+    str,
+    Meta(
+        description="Of its folder, in letters of any case, or of its front matter.",
+        extra_json_schema={
+            "pattern": f"^{SLUG_PATTERN.replace('a-z', 'A-Za-z')}$",
+            "maxLength": 64,
+            "examples": ["pdf"],
+        },
+    ),
+]
 Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the page before.")]
 Since = Annotated[
     str,
@@ -108,7 +119,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamedSkill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: Slug
+    name: NameInRepo
     path: str | None = None
 
 
@@ -116,7 +127,7 @@ class SubmitRepo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     """One skill of a repository. A repository with a single skill needs neither its name nor its path."""
 
     repo_url: RepoUrl
-    skill_name: Slug | None = None
+    skill_name: NameInRepo | None = None
     skill_path: Annotated[str, Meta(description="The folder of its SKILL.md.")] | None = None
     source: SentBy | None = None
 

@@ -77,7 +77,7 @@ def identity_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None)
     if repo.tree is None and path:
         return Identity(path, _name(repo, repo.name if path == "." else path.rpartition("/")[2]))
     if skill_name and not path:
-        return Identity(Asked(repo.tree, parse_slug(skill_name)).path, _name(repo, skill_name))
+        return Identity(Asked(repo.tree, parse_slug(skill_name.lower())).path, _name(repo, skill_name))
     if repo.tree is None:
         return Identity(Asked().path, _name(repo, repo.name))
     tree = repo.tree if path in (None, ".") else f"{repo.tree}/{path}"

@@ -27,6 +27,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     commit: str | None = None
     ref: str | None = None
     repo_id: int | None = None
+    folder: str | None = None  # as the repository spells it, where that is not the slug: clients look for it there
     rule_set: str | None = None
     unseen: str = ""  # what of its source no scan could read, as its receipt names it
     versions: int = 1
@@ -113,6 +114,12 @@ def full_name(skill: Skill) -> str:
         return skill.name
     owner_and_repo = "/".join(skill.repo_url.split("/")[-2:]) if skill.repo_url else "uploads/anonymous"
     return f"{owner_and_repo}/{skill.name}"
+
+
+def folder_spelled(name: str, path: str, repo_url: str | None) -> str | None:
+    """The folder, at the top the repository, as it is written there; None where that is the slug."""
+    folder, slug = ((repo_url or "") if path == "." else path).rpartition("/")[2], split_name(name).slug
+    return folder if folder != slug and folder.lower() == slug else None
 
 
 def next_version(current: str | None, wanted: str | None) -> str:

@@ -40,6 +40,7 @@ class SkillView(NamedTuple):
     owner: str
     repo: str
     slug: str
+    address: str  # where a client finds it on GitHub
     description: str
     repo_url: str | None
     version: str
@@ -108,6 +109,7 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         owner=name.owner,
         repo=name.repo,
         slug=name.slug,
+        address=f"{name.owner}/{name.repo}/{skill.folder or name.slug}",
         description=skill.description,
         repo_url=skill.repo_url,
         version=skill.current_version,

@@ -98,7 +98,7 @@ async def test_a_refused_submit_says_why(env, body, headers, status, code):
     assert (answer.status, answer.json["error"]["code"]) == (status, code)
 
 
-SEVERAL = {"repoUrl": "https://github.com/o/r", "skills": [{"name": "a", "path": "a"}, {"name": "B"}]}
+SEVERAL = {"repoUrl": "https://github.com/o/r", "skills": [{"name": "a", "path": "a"}, {"name": "b!"}]}
 
 
 @pytest.mark.parametrize("body", [body_of(a_bundle()), SEVERAL], ids=["one skill", "several"])
