@@ -52,9 +52,12 @@ class Checked(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class CheckQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
-    repo_url: Annotated[str, msgspec.Meta(min_length=1, max_length=300)] | None = None
-    hash: Annotated[str, msgspec.Meta(min_length=64, max_length=64)] | None = None
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=300, description="Full, or its last part alone.")]
+    repo_url: (
+        Annotated[str, msgspec.Meta(min_length=1, max_length=300, description="Where it would be installed from.")]
+        | None
+    ) = None
+    hash: Annotated[str, msgspec.Meta(min_length=64, max_length=64, description="Its `contentHash`.")] | None = None
 
 
 @operation("What is known to be bad", gives=Blocklist, cached=True)

@@ -47,7 +47,9 @@ def _operation(method: str, path: str, described: Mapping[str, Any], document: M
         "path": path,
         "summary": described["summary"],
         "description": described.get("description", "").split("\n\n"),
-        "parameters": [_parameter(parameter) for parameter in described["parameters"]],
+        "parameters": [
+            _parameter(parameter) for parameter in [*described["parameters"], *_signed(described, document)]
+        ],
         "bodies": _body_types(described),
         "answers": [_answer(status, answer, document) for status, answer in described["responses"].items()],
         "example": _curl(method, path, described, document),
@@ -80,7 +82,7 @@ def _answer(status: str, answer: Mapping[str, Any], document: Mapping[str, Any])
         "status": status,
         "is_error": is_error,
         "about": answer["description"].partition(". Codes")[0],
-        "types": [(media, type_of(what.get("schema", {}))) for media, what in content.items()],
+        "types": [(media, type_of(what["schema"]) if "schema" in what else []) for media, what in content.items()],
         "headers": list(answer.get("headers", {})),
     }
 
@@ -124,7 +126,9 @@ def _bounds(schema: Mapping[str, Any]) -> str:
     low, high = schema.get("minimum", schema.get("minLength")), schema.get("maximum", schema.get("maxLength"))
     if high is None:
         return ""
-    return f", {low or 0} to {high}" + (" characters" if schema.get("type") == "string" else "")
+    if schema.get("type") != "string":
+        return f", {low or 0} to {high}"
+    return f", {high if low == high else f'{low} to {high}' if low else f'at most {high}'} characters"
 
 
 def _name_in(ref: str) -> str:
@@ -132,8 +136,8 @@ def _name_in(ref: str) -> str:
 
 
 def _curl(method: str, path: str, described: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    needed = {p["name"]: sample_of(p["schema"], document) for p in described["parameters"] if p["required"]}
-    filled = re.sub(r"\{(\w+)\+?\}", lambda match: quote(str(needed[match[1]])), path)
+    needed = {p["name"]: _filled_in(p, document) for p in described["parameters"] if p["required"]}
+    filled = re.sub(r"\{(\w+)\+?\}", lambda match: needed[match[1]], path)
     query = "&".join(
         f"{p['name']}={needed[p['name']]}" for p in described["parameters"] if p["in"] == "query" and p["required"]
     )
@@ -149,9 +153,27 @@ def _curl(method: str, path: str, described: Mapping[str, Any], document: Mappin
     return " \\\n  ".join(parts)
 
 
+def _filled_in(parameter: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """An example, or a word of the shell that whoever copies the line sets first."""
+    sample = sample_of(parameter["schema"], document)
+    return f"${parameter['name'].upper()}" if sample == "…" else quote(str(sample), safe="/")
+
+
 def _signature(document: Mapping[str, Any]) -> list[str]:
+    return [f'-H "{scheme["name"]}: …"' for scheme in _signature_schemes(document)]
+
+
+def _signed(described: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a signed request carries, told like its other parameters."""
+    if not described["security"] or "bearer" in described["security"][0]:
+        return []
+    is_needed = {"in": "header", "required": True, "schema": {"type": "string"}}
+    return [{**scheme, **is_needed} for scheme in _signature_schemes(document)]
+
+
+def _signature_schemes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     schemes = document["components"]["securitySchemes"].values()
-    return [f'-H "{scheme["name"]}: …"' for scheme in schemes if scheme["type"] == "apiKey"]
+    return [scheme for scheme in schemes if scheme["type"] == "apiKey"]
 
 
 def sample_of(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int = 0) -> Any:

@@ -35,7 +35,10 @@ _DESCRIPTION = """Submit a skill, follow its verification, read what is publishe
 
 JSON in camelCase. A field or parameter that is not known is refused, never ignored. What could not be read is null and
 `degraded` is true; when the store does not answer at all the status is 503, never an empty list. Errors have one shape
-and stable codes."""
+and stable codes.
+
+In the examples `$URL` is where this platform is, `$ADMIN_TOKEN` a token of an operator (`make admin-token`), and other
+words with `$` are yours to set. Nothing outside Admin and Scanners elsewhere needs a token or a signature."""
 
 
 def operations() -> Iterator[tuple[str, str, Operation]]:

@@ -18,11 +18,18 @@ SHORT_NAME = "{name}"
 _PART = "^[A-Za-z0-9._-]+$"
 _SKILL = "^[A-Za-z0-9._-]+(@[A-Za-z0-9._~-]+)?$"
 PARAMETERS: Mapping[str, Any] = {
-    "name": Annotated[str, Meta(pattern=_SKILL, max_length=200, description="The last part of a skill's name.")],
-    "owner": Annotated[str, Meta(pattern=_PART, max_length=39)],
-    "repo": Annotated[str, Meta(pattern=_PART, max_length=100)],
-    "skill": Annotated[str, Meta(pattern=_SKILL, max_length=200, description="Perhaps with `@` and a branch or tag.")],
-    "version": Annotated[str, Meta(pattern="^[0-9]+[.][0-9]+[.][0-9]+$", max_length=20)],
+    "name": Annotated[
+        str, Meta(pattern=_SKILL, max_length=200, description="The skill's folder, where only one skill has it.")
+    ],
+    "owner": Annotated[str, Meta(pattern=_PART, max_length=39, description="Of its repository; `uploads` of uploads.")],
+    "repo": Annotated[str, Meta(pattern=_PART, max_length=100, description="Its repository; `anonymous` of uploads.")],
+    "skill": Annotated[
+        str,
+        Meta(pattern=_SKILL, max_length=200, description="Its folder, perhaps with `@` and a branch or tag."),
+    ],
+    "version": Annotated[
+        str, Meta(pattern="^[0-9]+[.][0-9]+[.][0-9]+$", max_length=20, description="As `versions` lists it.")
+    ],
 }
 
 _BY_THEMSELVES = {"search": "GET", "installs": "POST", "check-updates": "POST"}

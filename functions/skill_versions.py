@@ -26,12 +26,13 @@ from shared.skills import Skill, SkillVersion
 
 FRESH = "public, no-cache"  # may be kept, but is asked about before it is shown: a blocked skill disappears at once
 
-Version = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+Earlier = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to start from.")]
+Later = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to look at.")]
 
 
 class TwoVersions(msgspec.Struct, forbid_unknown_fields=True):
-    from_: Version = msgspec.field(name="from")
-    to: Version
+    from_: Earlier = msgspec.field(name="from")
+    to: Later
 
 
 @operation("Its versions, newest first", gives=VersionList, refuses=(409,), cached=True, path=PARAMETERS)

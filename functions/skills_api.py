@@ -4,6 +4,7 @@ import asyncio
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from functions.blocklist_api import BLOCKLIST_ROUTES
 from functions.http import Answer, Request, Route, http_handler
@@ -39,23 +40,31 @@ from shared.standing import get_standings
 BADGE_HEADERS = {"content-type": "image/svg+xml; charset=utf-8", "content-security-policy": "default-src 'none'"}
 FIVE_MINUTES = "public, max-age=300"
 
-Words = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-Facet = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Words = Annotated[
+    str, Meta(min_length=1, max_length=200, description="Words that name, owner, description or tags begin with.")
+]
+Category = Annotated[str, Meta(min_length=1, max_length=100, description="The one that its front matter names.")]
+Author = Annotated[str, Meta(min_length=1, max_length=100, description="The owner of the repository.")]
+Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the page before.")]
+Tier = Annotated[
+    Literal["SCANNED", "VERIFIED", "CERTIFIED"],
+    Meta(description="By the rules alone, by the judge too, or by a person or as a known vendor's."),
+]
 
 
 class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
-    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 50
-    cursor: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 50
+    cursor: Cursor | None = None
     q: Words | None = None
-    category: Facet | None = None
-    tier: Literal["SCANNED", "VERIFIED", "CERTIFIED"] | None = None
-    author: Facet | None = None
+    category: Category | None = None
+    tier: Tier | None = None
+    author: Author | None = None
     sort: Literal["newest", "installs"] | None = None
 
 
 class SearchQuery(msgspec.Struct, forbid_unknown_fields=True):
     q: Words
-    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
 @operation("The marketplace, page by page", gives=SkillList, cached=True)

@@ -45,14 +45,23 @@ async def test_examples_are_commands_a_shell_reads(env):
         words = shlex.split(example.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&"))
         assert words[0] == "curl"
         assert words[2].startswith("$URL/api/v1/")
-        assert "{" not in words[2]
+        assert not {"{", "…", "%"} & set(words[2]), "whoever copies it can see what to fill in"
+
+
+async def test_a_signed_route_says_how_it_is_signed(env):
+    shown = await call(env, "GET /docs")
+    claim = shown.text[shown.text.index("POST</span> <code>/api/v1/internal/scans/claim") :]
+    assert "<code>x-scan-signature</code>" in claim
+    assert "Hex of HMAC-SHA256 under the scanner" in claim
 
 
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
         ({"type": "integer", "minimum": 1, "maximum": 500}, "integer, 1 to 500"),
-        ({"type": "string", "maxLength": 9}, "string, 0 to 9 characters"),
+        ({"type": "string", "maxLength": 9}, "string, at most 9 characters"),
+        ({"type": "string", "minLength": 1, "maxLength": 9}, "string, 1 to 9 characters"),
+        ({"type": "string", "minLength": 64, "maxLength": 64}, "string, 64 characters"),
         ({"type": "string", "format": "date-time"}, "time"),
         ({"type": "array", "items": REF}, "list of Name"),
         ({"anyOf": [REF, {"type": "null"}]}, "Name or null"),
