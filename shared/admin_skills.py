@@ -9,12 +9,14 @@ from shared.audit import audit_put, reason_of
 from shared.auth import require_role
 from shared.blocklist import BlockEntry, add_block, blocked_by, remove_block
 from shared.community import Report
-from shared.db import get_kv, get_settings, now
+from shared.db import get_settings, now
 from shared.errors import Conflict, InvalidRequest, Unavailable
-from shared.kv import Put, query_all
+from shared.kv import Put
 from shared.reputation import FULL_NAME, source_named
 from shared.secret_store import AdminToken
 from shared.skill_admin import source_of
+from shared.skill_aliases import get_namesakes
+from shared.skill_index import read_skills
 from shared.skill_source import UPLOADS, parse_repo_url
 from shared.skill_store import LONGEST_NAME, Enumerated, enumerate_skills, find_skill, get_skill
 from shared.skills import Skill
@@ -140,17 +142,16 @@ async def _take_out(name: str, entry: BlockEntry, by: AdminToken) -> bool:
 
 async def _named_by(entry: BlockEntry) -> Enumerated:
     """Skills in the marketplace or withdrawn: what is withdrawn can still be looked at, and put back."""
-    names = {entry.skill_name.lower()}
-    if not FULL_NAME.fullmatch(entry.skill_name):
-        names = {row.sort for row in await query_all(get_kv(), f"skill:alias:{entry.skill_name.lower()}")}
-    found = [skill for skill in await asyncio.gather(*map(find_skill, names)) if skill]
+    is_full = FULL_NAME.fullmatch(entry.skill_name)
+    read = await read_skills([entry.skill_name] if is_full else await get_namesakes(entry.skill_name), False)
+    found = list(read.skills.values())
     if entry.content_hash:
         everything = await enumerate_skills()
         copies = {skill.name: skill for skill in everything.skills if skill.content_hash == entry.content_hash}
         # A list may be seconds old: the skill that the entry names is read by its name too.
         own = {skill.name: skill for skill in found if skill.content_hash == entry.content_hash}
-        return Enumerated(list((own | copies).values()), everything.failed)
-    return Enumerated([skill for skill in found if entry.source_url in (None, source_of(skill))], [])
+        return Enumerated(list((own | copies).values()), list({*read.failed, *everything.failed}))
+    return Enumerated([skill for skill in found if entry.source_url in (None, source_of(skill))], read.failed)
 
 
 def _source(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from shared.db import get_kv
 from shared.documents import encode
-from shared.kv import Delete, Key, Put, Query, Write
+from shared.kv import Delete, Key, Put, Query, Write, query_all
 from shared.skills import Skill, split_name
 
 _GONE = "~"  # sorts behind every owner's name: deleted skills never stand before those that are there
@@ -34,6 +34,11 @@ async def find_namesakes(slug: str, limit: int) -> Namesakes:
     page = await get_kv().query(Query(_partition(slug), limit=limit + 1))
     names = [row.sort for row in page.rows if not row.sort.startswith(_GONE)]
     return Namesakes(names[:limit], len(names) > limit, len(names) < len(page.rows))
+
+
+async def get_namesakes(slug: str) -> list[str]:
+    """All of them, for a ban that must reach each."""
+    return [row.sort for row in await query_all(get_kv(), _partition(slug)) if not row.sort.startswith(_GONE)]
 
 
 def _key(name: str) -> Key:

@@ -35,7 +35,7 @@ async def standing_of(env, skill):
 
 
 async def test_blocking_counts_once_and_lifting_takes_it_back(env):
-    await put_skills(env.kv, a_skill("Acme/a/one"), a_skill("acme/b/two"))
+    await put_skills(env.kv, a_skill("Acme/a/one", 1), a_skill("acme/b/two", 2))
     for name in ("acme/a/one", "acme/a/one", "acme/b/two"):
         await within(env, lambda name=name: block_skill(name, "It phones home.", "admin:anna"))
     assert await within(env, lambda: count_blocked(["ACME", "beta"])) == {"acme": 2, "beta": 0, "uploads": 0}
