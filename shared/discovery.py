@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.db import get_github, get_kv, get_settings
-from shared.errors import BadGateway, Deferred, Refused, Unprocessable
+from shared.errors import BadGateway, Deferred, NeedsPerson, Refused, Unprocessable
 from shared.github import GitHub
 from shared.kv import query_all
 from shared.skill_source import (
@@ -28,6 +28,7 @@ from shared.submissions import Submission
 from shared.telemetry import logger
 from shared.timing import RESOLVE_BUDGET
 
+_SILENT = (Deferred, NeedsPerson, TimeoutError)  # also when it sends us elsewhere: whoever works on it parks it
 UNKNOWN = "unknown"  # it was submitted, but its record cannot be read at the moment
 
 
@@ -63,6 +64,8 @@ async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
         raise Unprocessable(str(refusal), refusal.code) from refusal
     except Deferred as deferred:
         raise BadGateway(str(deferred), deferred.code) from deferred
+    except NeedsPerson as astray:
+        raise BadGateway(str(astray)) from astray
     known = await _submitted_from(repo.source)
     skills: list[dict[str, str | None]] = []
     for skill in listed.skills:
@@ -98,7 +101,7 @@ async def identity_on_github(asking: Asking, sent: Identity) -> Identity:
             path = await find_folder(github, Place(found, pinned), asked.name)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
-    except (Deferred, TimeoutError):
+    except _SILENT:
         return sent
     return Identity(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
 
@@ -110,7 +113,7 @@ async def find_head(asking: Asking, existing: Submission) -> str | None:
         async with asyncio.timeout_at(until):
             found = await github.get_repo(repo.owner, repo.name)
             return (await github.resolve_ref(found, tree_of(existing))).commit
-    except (Refused, Deferred, TimeoutError) as silent:
+    except (Refused, *_SILENT) as silent:
         logger.info("head not known", extra={"submission": existing.id, "problem": str(silent)})
         return None
 

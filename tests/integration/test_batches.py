@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared import intake
-from shared.errors import Unavailable
+from shared import discovery, intake
+from shared.errors import BadGateway, Unavailable
 from shared.idempotency import Idempotency
 from shared.intake import Accepted, NamedSkill, NotAccepted
 from shared.submissions import State
@@ -122,6 +122,19 @@ async def test_R27_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub
     assert {one.submission.skill_path for one in answers} == {f"/name/{name}" for name in MANY}  # their workers ask
     assert stub.count("repo") == 1
     assert [task for task in asyncio.all_tasks() if "get_json" in repr(task.get_coro())] == []
+
+
+async def test_S04_a_github_that_sends_us_elsewhere_is_left_to_the_workers_and_fails_no_request(env, stub):
+    stub.fail("repo", "elsewhere")
+    [several] = await submit(env, [NamedSkill(MANY[0], None)])
+    one = await within(env, lambda: intake.submit_repo(URL, MANY[1], None, None, None))
+    assert [a.submission.skill_path for a in (several, one)] == [f"/name/{name}" for name in MANY[:2]]
+    with pytest.raises(BadGateway) as refused:
+        await within(env, lambda: discovery.discover(URL))
+    assert refused.value.code == "upstream_failed"
+    again = await submit(env, [NamedSkill(None, "skills/x")])
+    await processed(env, again[0].submission)
+    assert (await submit(env, [NamedSkill(None, "skills/x")]))[0].submission.state is State.ON_HOLD
 
 
 async def test_the_store_is_asked_once_for_what_a_batch_has_in_common(stub):
