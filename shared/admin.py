@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from shared.audit import audit_put
 from shared.audit import reason_of as _reason
 from shared.auth import require_role
-from shared.blocking import Named, content_of, entry_puts, lifting_writes, remember_copies, unlisted_checks
+from shared.blocking import Named, blocking_writes, content_of, lifting_writes, unlisted_checks
 from shared.db import get_kv, get_queue, now
 from shared.dead_letter_store import DeadLetter, deletion_of, find_dead_letter, get_dead_letters, position_of
 from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
@@ -76,11 +76,9 @@ async def block(submission_id: str, by: AdminToken, why: str, seen: int | None =
     reason = _reason(why)
     submission = await get_submission(submission_id)
     skill = await _published(submission)
-    named_ = _named(submission, skill)
-    also = [*await entry_puts(named_, reason), *(block_writes(skill, reason) if skill else [])]
-    blocked = await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
-    await remember_copies(named_)  # after the block, never before: what is not blocked has no copies to catch
-    return blocked
+    kept_out = await blocking_writes(_named(submission, skill), reason)
+    also = [*kept_out, *(block_writes(skill, reason) if skill else [])]
+    return await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
 
 
 async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:

@@ -15,12 +15,12 @@ from shared.blocklist import (
     entry_for,
     forgetting_puts,
     read_entry,
-    remember_likeness,
+    remembering_puts,
     worst_of,
 )
 from shared.db import get_kv
 from shared.errors import Conflict, Unavailable
-from shared.kv import ABSENT, Check, Key, Put, Write
+from shared.kv import ABSENT, Check, Key, Write
 from shared.receipt_store import read_receipt, receipt_key
 
 
@@ -36,8 +36,12 @@ def content_of(content_hash: str | None, rule_set: str | None, unseen: str = "")
     return {content_hash: receipt_key(content_hash, rule_set or "", unseen)} if content_hash else {}
 
 
-async def entry_puts(named: Named, reason: str, severity: str = "high") -> list[Put]:
-    return [put for _, put in await asyncio.gather(*map(block_put, _entries(named, reason, severity)))]
+async def blocking_writes(named: Named, reason: str, severity: str = "high") -> list[Write]:
+    """What keeps it out, for the transaction that blocks it: in one step, so that nothing is blocked by half."""
+    entries, copies = await asyncio.gather(
+        asyncio.gather(*map(block_put, _entries(named, reason, severity))), remembering_puts(await _signatures(named))
+    )
+    return [*(put for _, put in entries), *copies]
 
 
 async def lifting_writes(named: Named) -> list[Write]:
@@ -52,11 +56,6 @@ async def lifting_writes(named: Named) -> list[Write]:
 async def unlisted_checks(named: Named) -> list[Check]:
     """For the transaction that lets it in: no entry names it, and none does at that moment."""
     return _absent(await _entries_about(named))
-
-
-async def remember_copies(named: Named) -> None:
-    for content_hash, signature in (await _signatures(named)).items():
-        await remember_likeness(content_hash, signature)
 
 
 async def _entries_about(named: Named) -> dict[Key, BlockEntry | None]:

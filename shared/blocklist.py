@@ -4,7 +4,6 @@ An entry is scoped to the name and source it was made for. Only one without a so
 one "google" skill must not block every skill of that name.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -134,29 +133,30 @@ async def list_blocks() -> tuple[list[BlockEntry], list[str]]:
     return sorted(entries, key=lambda entry: entry.discovered_at, reverse=True), unread
 
 
-async def remember_likeness(content_hash: str, signature: Sequence[int]) -> None:
-    """Copies of blocked content with another name are caught from now on."""
-    keys = [Key(f"near:{band}") for band in near_duplicates.bands(signature)]
-    await asyncio.gather(*(_add_to_band(key, content_hash, tuple(signature)) for key in keys))
+async def remembering_puts(signatures: Mapping[str, Sequence[int]]) -> list[Put]:
+    """What catches copies of this content from now on, under any name, for the transaction that blocks it."""
+    puts = []
+    for key, band in (await _read_bands(signatures)).items():
+        known = band.signatures if band else {}
+        new = {each: tuple(signatures[each]) for each in _in_band(key, signatures) if each not in known}
+        if new and len(known) + len(new) <= MAX_ALIKE:
+            puts.append(_band_put(key, {**known, **new}, band))
+    return puts
 
 
 async def forgetting_puts(signatures: Mapping[str, Sequence[int]]) -> list[Put]:
     """What makes copies of this content welcome again, for the transaction that lifts its block."""
-    bands = {Key(f"near:{band}") for signature in signatures.values() for band in near_duplicates.bands(signature)}
-    read = await get_kv().get_many(sorted(bands))
-    if read.failed:
-        raise Unavailable("What is known of copies could not be read.")
-    known = {key: _BAND.decode(doc) for key, doc in read.found.items()}
+    bands = {key: band for key, band in (await _read_bands(signatures)).items() if band}
     return [
         _band_put(key, {each: alike for each, alike in band.signatures.items() if each not in signatures}, band)
-        for key, band in known.items()
+        for key, band in bands.items()
         if band.signatures.keys() & signatures.keys()
     ]
 
 
 async def find_alike(signature: Sequence[int]) -> tuple[str, float] | None:
     """The blocked content this one resembles most, with the estimated share in common."""
-    read = await get_kv().get_many(Key(f"near:{band}") for band in near_duplicates.bands(signature))
+    read = await get_kv().get_many(_band_keys(signature))
     known: dict[str, Sequence[int]] = {}
     for doc in read.found.values():
         known |= _BAND.decode(doc).signatures
@@ -198,18 +198,20 @@ def _sharpened(old: BlockEntry, new: BlockEntry) -> BlockEntry:
     )
 
 
-async def _add_to_band(key: Key, content_hash: str, signature: tuple[int, ...]) -> None:
-    while True:
-        doc = await get_kv().get(key)
-        band = None if doc is None else _BAND.decode(doc)
-        known = band.signatures if band else {}
-        if content_hash in known or len(known) >= MAX_ALIKE:
-            return
-        try:
-            await get_kv().put(_band_put(key, {**known, content_hash: signature}, band))
-        except ConditionFailed:
-            continue  # another block wrote the band: change what it is now
-        return
+async def _read_bands(signatures: Mapping[str, Sequence[int]]) -> dict[Key, _Band | None]:
+    keys = sorted({key for signature in signatures.values() for key in _band_keys(signature)})
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("What is known of copies could not be read.")
+    return {key: _BAND.decode(read.found[key]) if key in read.found else None for key in keys}
+
+
+def _in_band(key: Key, signatures: Mapping[str, Sequence[int]]) -> list[str]:
+    return [content_hash for content_hash, signature in signatures.items() if key in _band_keys(signature)]
+
+
+def _band_keys(signature: Sequence[int]) -> list[Key]:
+    return [Key(f"near:{band}") for band in near_duplicates.bands(signature)]
 
 
 def _band_put(key: Key, signatures: Mapping[str, tuple[int, ...]], before: _Band | None) -> Put:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from shared.blocking import Named, content_of, entry_puts, lifting_writes, remember_copies, unlisted_checks
+from shared.blocking import Named, blocking_writes, content_of, lifting_writes, unlisted_checks
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound, Unavailable
 from shared.external_scan_dispatch import configured_scanners
@@ -31,11 +31,10 @@ async def block_skill(
     name: str, reason: str, actor: str, severity: str = "high", also: Sequence[Write] = ()
 ) -> Submission | None:
     """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it, and the
-    blocklist keeps it out. Copies are made known first: if we fail after that, nothing bad is let in."""
+    blocklist keeps it and its copies out."""
     skill = await get_skill(name)
-    await remember_copies(named(skill))
-    entries = await entry_puts(named(skill), reason, severity)
-    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [*entries, *also])
+    kept_out = await blocking_writes(named(skill), reason, severity)
+    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [*kept_out, *also])
 
 
 async def block_by_entry(skill: Skill, reason: str, actor: str) -> Submission | None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from shared import admin, admin_skills, blocklist, intake
+from shared import admin, admin_skills, intake
 from shared.audit import get_audit
 from shared.decision import Judged
 from shared.documents import encode
@@ -21,7 +21,7 @@ from shared.skills import Skill
 from shared.submission_store import get_history, get_submission, submission_key
 from shared.submissions import State
 from shared.timing import time_limit
-from tests.support.builders import processed
+from tests.support.builders import alike_blocked, processed
 from tests.support.invariants import check_invariants
 from tests.support.memory import memory_env, within
 from tests.support.stub_github import StubGitHub
@@ -221,7 +221,7 @@ async def test_a_rescan_finds_what_resembles_content_that_was_blocked_since(env,
     stub.repo("acme/skills", {"skills/pdf/SKILL.md": skill_md("pdf", text)})
     after = await verified(env, "skills/pdf")
     receipt = await within(env, lambda: find_receipt(after))
-    await within(env, lambda: blocklist.remember_likeness("0" * 64, receipt.report.signature))
+    await alike_blocked(env, receipt)
     result = await within(env, lambda: admin.rescan_skill(after.skill_name, ANNA, "a copy was blocked"))
     assert (result.verdict, result.blocked) == ("FAIL", True)
     assert (await record(env, after)).state == State.BLOCKED
@@ -250,7 +250,7 @@ async def blocked_by_rescan(env, stub, is_certain: bool):
     after = await verified(env, "skills/tool")
     if is_certain:
         receipt = await within(env, lambda: find_receipt(after))
-        await within(env, lambda: blocklist.remember_likeness("0" * 64, receipt.report.signature))
+        await alike_blocked(env, receipt)
     else:
         await within(env, lambda: admin.approve(after.id, ANNA, "known to us"))
     await rules_change(env, after.skill_name, verdict="PASS")

@@ -15,7 +15,7 @@ from shared.skill_search import get_published_skills_list
 from shared.skill_store import find_skill, get_versions
 from shared.submission_store import get_history, get_submission
 from shared.submissions import State
-from tests.support.builders import processed, submitted
+from tests.support.builders import alike_blocked, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.stub_github import StubGitHub
@@ -300,7 +300,7 @@ async def test_a_copy_of_blocked_content_is_caught_under_any_name(env, stub):
     stub.repo("acme/skills", {"skills/pdf/SKILL.md": text, "skills/new/SKILL.md": text.replace("pdf", "new") + "x\n"})
     first = await verified(env, path="skills/pdf")
     receipt = await within(env, lambda: find_receipt(first))
-    await within(env, lambda: blocklist.remember_likeness(first.content_hash, receipt.report.signature))
+    await alike_blocked(env, receipt, first.content_hash)
     copy = await verified(env, path="skills/new")
     assert copy.state == State.TIER1_FAILED
     assert (await within(env, lambda: find_receipt(copy))).report.findings[0].rule == "KNOWN-NEAR-DUPLICATE"

@@ -4,6 +4,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 from shared import intake, pipeline
+from shared.blocklist import remembering_puts
 from shared.queue import body_of
 from shared.receipt_store import Receipt
 from shared.scanner import scan_skill
@@ -42,6 +43,12 @@ async def processed(
     """By a worker that got a message of its own, sent for the record as it was submitted."""
     delivery = delivery or Delivery(uuid.uuid4().hex)
     return await within(env, lambda: pipeline.process_submission(submission.id, worker, WHILE, delivery))
+
+
+async def alike_blocked(env, receipt: Receipt, content_hash: str = "0" * 64) -> None:
+    """As if content like this had been blocked, with its copies."""
+    puts = await within(env, lambda: remembering_puts({content_hash: receipt.report.signature}))
+    await env.kv.transact(lambda: puts)
 
 
 def an_sqs_record(submission_id: str | None = None, body: str | None = None, receives: int = 1) -> dict:

@@ -155,6 +155,18 @@ class MemoryKV:
         return item
 
 
+class Interrupted(MemoryKV):
+    """Somebody else is faster, or the store is down, at the moment of a decision."""
+
+    meanwhile = None
+
+    async def transact(self, build):
+        if self.meanwhile and any(write.key.pk.startswith("audit:") for write in build()):
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+        return await super().transact(build)
+
+
 class FillsUp(MemoryKV):
     """Takes so many transactions."""
 

@@ -17,7 +17,7 @@ from shared.submission_store import commit, get_history, get_submission, move_su
 from shared.submissions import State, reopen
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.invariants import check_invariants
-from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.memory import Interrupted, memory_env, within
 
 ADMIN = AdminToken("anna", "admin", "")
 REVIEWER = AdminToken("rob", "reviewer", "")
@@ -167,18 +167,6 @@ async def test_content_that_two_blocks_ban_stays_banned_when_one_of_them_is_lift
     assert refused.value.details == {"entry": f"hash:{submission.content_hash}"}
 
 
-class Interrupted(MemoryKV):
-    """Somebody else is faster, or the store is down, at the moment of a decision."""
-
-    meanwhile = None
-
-    async def transact(self, build):
-        if self.meanwhile and any(write.key.pk.startswith("audit:") for write in build()):
-            meanwhile, self.meanwhile = self.meanwhile, None
-            await meanwhile()
-        return await super().transact(build)
-
-
 async def store_is_down():
     raise Unavailable("down")
 
@@ -201,6 +189,19 @@ async def test_r01_an_unblock_that_broke_off_leaves_everything_as_it_was(files, 
         await within(env, lambda: admin.unblock(submission.id, ADMIN, "it was a mistake"))
     assert {key: item.doc for key, item in env.kv.items.items()} == before
     assert [key for key in before if key.pk.startswith("near:")]  # copies are still caught
+
+
+@pytest.mark.parametrize("by_name", [True, False], ids=["the skill", "the submission"])
+async def test_r01_a_block_that_broke_off_leaves_everything_as_it_was(by_name):
+    """Content that is not blocked has no copies to catch: not even itself, when it is looked at again."""
+    env = memory_env(Interrupted)
+    submission = await published(env)
+    before = {key: item.doc for key, item in env.kv.items.items()}
+    env.kv.meanwhile = store_is_down
+    verb, subject = (admin_skills.block_skill, submission.skill_name) if by_name else (admin.block, submission.id)
+    with pytest.raises(Unavailable):
+        await within(env, lambda: verb(subject, ADMIN, WHY))
+    assert {key: item.doc for key, item in env.kv.items.items()} == before
 
 
 @pytest.mark.parametrize("verb", [admin.unblock, admin.approve])

@@ -20,7 +20,7 @@ from shared.submission_store import commit, get_history, get_submission, move_su
 from shared.submissions import State, reopen
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.invariants import check_invariants
-from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.memory import Interrupted, MemoryKV, memory_env, within
 
 NAME = "uploads/anonymous/greeter"
 LONG = " ".join(f"In case {n} it greets guest {n} politely." for n in range(24))  # enough to be recognised by
@@ -358,15 +358,6 @@ async def test_yanking_never_makes_content_current_that_the_blocklist_names(env)
 
 
 async def test_an_entry_made_at_the_moment_of_a_yank_is_not_walked_past():
-    class Interrupted(MemoryKV):
-        meanwhile = None
-
-        async def transact(self, build):
-            if self.meanwhile and any(write.key == AUDIT.key for write in build()):
-                meanwhile, self.meanwhile = self.meanwhile, None
-                await meanwhile()
-            return await super().transact(build)
-
     env = memory_env(Interrupted)
     await versions_of(env, "One.", "Two.")
     old = (await within(env, lambda: get_versions(NAME)))[1].content_hash
