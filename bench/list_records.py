@@ -1,5 +1,6 @@
 """The records that lists are measured on: published skills and submissions, of any number."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -13,6 +14,11 @@ from shared.worker_context import Env, run_with_worker_env
 from tests.support.catalogue import a_skill, puts_of
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=30)  # before whatever the feed shows
+
+
+def env_of(kv: DynamoKV, clock: Callable[[], datetime]) -> Env:
+    """Nothing but the store is asked."""
+    return Env(kv=kv, content=None, queue=None, secrets=None, github=None, bedrock=None, settings=None, clock=clock)
 
 
 def skill_items(number: int) -> list[dict[str, Any]]:
@@ -39,16 +45,7 @@ async def submission_items(records: int) -> tuple[list[dict[str, Any]], str]:
 
     at = LONG_AGO
     last = ""
-    env = Env(
-        kv=DynamoKV(keep, "-"),
-        content=None,
-        queue=None,
-        secrets=None,
-        github=None,
-        bedrock=None,
-        settings=None,
-        clock=lambda: at,
-    )
+    env = env_of(DynamoKV(keep, "-"), lambda: at)
 
     for number in range(records):
         at += timedelta(seconds=1)

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import msgspec
 from botocore.config import Config
 
-from bench.list_records import skill_items, submission_items
+from bench.list_records import env_of, skill_items, submission_items
 from local.emulator import Emulator
 from shared import aws, dynamo_kv
 from shared.aws import Aws
@@ -43,7 +43,7 @@ from shared.submission_list import ListQuery, list_submissions
 from shared.submission_search import search_submissions
 from shared.submission_store import get_history, get_submission
 from shared.submissions import State
-from shared.worker_context import Env, run_with_worker_env
+from shared.worker_context import run_with_worker_env
 from tests.support.resources import client, create_resources
 
 FEW = 100
@@ -87,16 +87,7 @@ class Store:
         self._kept: dict[tuple[str, bytes], Kept] = {}
         self._is_kept = False
         asked_at = datetime.now(UTC)  # what depends on the time is to be the same question again
-        self.env = Env(
-            kv=DynamoKV(self._counted, self._table),
-            content=None,
-            queue=None,
-            secrets=None,
-            github=None,
-            bedrock=None,
-            settings=None,
-            clock=lambda: asked_at,
-        )
+        self.env = env_of(DynamoKV(self._counted, self._table), lambda: asked_at)
         self.a_submission = ""
 
     async def connect(self) -> None:
