@@ -71,7 +71,7 @@ async def test_names_that_only_front_matters_know_are_looked_up_in_each_file_onc
     assert counted == {"repo": 1, "ref": 1, "tree": 1}
 
 
-async def test_fifty_skills_submitted_again_ask_for_the_head_once(env, stub):
+async def test_skills_submitted_again_ask_for_the_head_once(env, stub):
     named = [NamedSkill(None, f"skills/{name}") for name in MANY[:5]]
     for answer in await submit(env, named):
         await processed(env, answer.submission)
