@@ -43,6 +43,7 @@ DONE = {
     "pause": "The queue is paused.",
     "resume": "The queue goes on.",
     "repair": "The counters are set right.",
+    "repair-later": "Not every record is read yet, so nothing was changed. Count the records first.",
     "block-skill": "Blocked. It is out of the marketplace.",
     "unblock-skill": "The block is lifted.",
     "rescan-skill": "Scanned again under the rules of today.",

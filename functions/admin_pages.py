@@ -7,16 +7,17 @@ from typing import Any
 from functions import admin_skill_pages as skill_pages
 from functions.admin_door import Told, act, section, section_page, sign_in, sign_out, signed_in
 from functions.evidence import get_evidence
-from functions.http import Answer, Request, http_handler
+from functions.http import STATUS, Answer, Request, http_handler
 from functions.page_answers import explain
 from shared import admin, admin_upkeep
 from shared.auth import get_tokens, token_id
 from shared.community import list_reports
+from shared.cursor import make_cursor, read_cursor
 from shared.db import now
 from shared.dead_letter_store import get_dead_letters
-from shared.errors import InvalidRequest, NotFound
+from shared.errors import InvalidRequest, NotFound, RequestError
 from shared.pause import find_pause
-from shared.recount import Recount
+from shared.recount import Progress
 from shared.sessions import Session
 from shared.stats import get_hours
 from shared.submission_list import ListQuery, list_submissions
@@ -73,10 +74,18 @@ async def review(request: Request) -> Answer:
     return await act(request, "/admin", show_review, decide)
 
 
-async def show_queue(request: Request, session: Session, told: Told, recounted: Recount | None = None) -> Answer:
+async def show_queue(request: Request, session: Session, told: Told, counting: Progress | None = None) -> Answer:
     stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
     return await section_page(
-        request, session, told, "/admin/queue", "admin_queue.html", stuck=stuck_, letters=letters, recount=recounted
+        request,
+        session,
+        told,
+        "/admin/queue",
+        "admin_queue.html",
+        stuck=stuck_,
+        letters=letters,
+        counting=counting,
+        cursor=await make_cursor(counting and counting.run_id, "recount"),
     )
 
 
@@ -119,16 +128,22 @@ async def pause(request: Request) -> Answer:
 
 
 async def recount(request: Request) -> Answer:
-    """Counting shows what it found at once; setting right is an action like others."""
+    """Counting shows how far it is, then what it found; setting right is an action like others."""
 
     async def repair(session: Session, form: dict[str, str]) -> str:
-        await admin_upkeep.repair_counters(session.token, form.get("why", ""))
-        return "repair"
+        run_id = await read_cursor(form.get("cursor") or None, "recount")
+        progress = await admin_upkeep.repair_counters(session.token, form.get("why", ""), run_id)
+        return "repair" if progress.recount else "repair-later"
 
     if request.form().get("action") == "repair":
         return await act(request, "/admin/queue", show_queue, repair)
     session = await signed_in(request)
-    return await show_queue(request, session, Told(), await admin_upkeep.recount(session.token))
+    try:
+        run_id = await read_cursor(request.form().get("cursor") or None, "recount")
+        progress = await admin_upkeep.recount(session.token, run_id)
+    except RequestError as error:
+        return await show_queue(request, session, Told(problem=str(error), status=STATUS[type(error)]))
+    return await show_queue(request, session, Told(), progress)
 
 
 async def show_access(request: Request, session: Session, told: Told) -> Answer:

@@ -11,7 +11,7 @@ from shared.community import Report
 from shared.dead_letter_store import DeadLetter
 from shared.external_scans import Link
 from shared.pause import Pause
-from shared.recount import Recount
+from shared.recount import Progress
 from shared.skills import Skill
 from shared.submission_store import SubmissionRow
 from shared.submissions import Rescue, State
@@ -71,6 +71,7 @@ class Rebuild(Because, kw_only=True, forbid_unknown_fields=True, rename="camel")
 class Repair(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     repair: bool = False
     reason: Why | None = None
+    cursor: Cursor | None = None  # of the answer before, to go on
 
 
 class RevokeToken(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -210,12 +211,17 @@ class TokenList(msgspec.Struct, rename="camel"):
 
 
 class RecountAnswer(msgspec.Struct, rename="camel"):
-    counted: dict[str, int]  # by state, and of `skills` and `versions`
-    found: dict[str, int]
-    drift: dict[str, int]  # what the counters had too many of
-    unread: int
-    busy: int  # counters that moved while they were counted: ask again
+    """Null, and a cursor, until every record is read."""
+
+    checked: int  # records read so far
+    total: int  # as the counters say
+    counted: dict[str, int] | None  # by state, and of `skills` and `versions`
+    found: dict[str, int] | None
+    drift: dict[str, int] | None  # what the counters had too many of
+    unread: int | None
+    busy: int | None  # counters that moved while they were counted: ask again
     repaired: bool
+    cursor: str | None
 
 
 class Migrated(msgspec.Struct, rename="camel"):
@@ -255,5 +261,17 @@ def skill_of(skill: Skill) -> AdminSkill:
     )
 
 
-def recount_of(recount: Recount, repaired: bool) -> RecountAnswer:
-    return RecountAnswer(recount.counted, recount.found, recount.drift, recount.unread, recount.busy, repaired)
+def recount_of(progress: Progress, is_repair: bool, cursor: str | None) -> RecountAnswer:
+    """The cursor is for a count that is not done yet."""
+    result = progress.recount
+    return RecountAnswer(
+        checked=progress.checked,
+        total=progress.total,
+        counted=result and result.counted,
+        found=result and result.found,
+        drift=result and result.drift,
+        unread=result and result.unread,
+        busy=result and result.busy,
+        repaired=is_repair and result is not None,
+        cursor=None if result else cursor,
+    )

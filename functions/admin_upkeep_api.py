@@ -40,10 +40,15 @@ async def list_audit(request: Request, query: AuditQuery) -> Answer:
 
 @operation("Count the records and compare with the counters", gives=RecountAnswer, role="reviewer", refuses=(403, 409))
 async def recount(request: Request, body: Repair, by: AdminToken) -> Answer:
-    """With `repair` (admins, with a reason) the drift it found is taken off the counters, whatever moves meanwhile."""
-    if not body.repair:
-        return Answer(recount_of(await admin_upkeep.recount(by), repaired=False))
-    return Answer(recount_of(await admin_upkeep.repair_counters(by, body.reason or ""), repaired=True))
+    """As far as the time allows: go on with `cursor` until it is null. With `repair` (admins, with a reason) the drift
+    it found is taken off the counters at the end, whatever moves meanwhile. 409 `recount_expired` when it was left for
+    40 minutes."""
+    run_id = await read_cursor(body.cursor, "recount")
+    if body.repair:
+        progress = await admin_upkeep.repair_counters(by, body.reason or "", run_id)
+    else:
+        progress = await admin_upkeep.recount(by, run_id)
+    return Answer(recount_of(progress, body.repair, await make_cursor(progress.run_id, "recount")))
 
 
 @operation("Write again everything that finds skills and submissions", gives=Rebuilt, role="admin")

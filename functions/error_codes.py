@@ -71,6 +71,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "blocked": "It is blocked already.",
         "unusable": "Its SKILL.md has no usable name and description, so it cannot be published.",
         "changed_meanwhile": "Somebody else changed it at the same moment. Look at it again.",
+        "recount_expired": "This count of the records was left for 40 minutes: start it again.",
         "illegal_move": "A submission in this state cannot be moved like this.",
         "own_token": "This is the token you ask with; say `evenMine` if you mean it.",
         "last_admin": "Without this token nobody could undo anything: add another admin first.",

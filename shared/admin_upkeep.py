@@ -1,6 +1,5 @@
 """What keeps the platform itself in order: counters, indexes, names, tokens. Every action is audited."""
 
-from shared import recount as counting
 from shared.audit import audit_put, reason_of
 from shared.auth import Revocation, get_tokens, require_role, revocation_key, token_id
 from shared.db import get_kv, now
@@ -8,25 +7,28 @@ from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, NotFound
 from shared.index_rebuild import RebuildProgress, rebuild_index
 from shared.kv import ABSENT, Check, Put
-from shared.recount import Recount
+from shared.recount import Progress, count_on, set_right
 from shared.secret_store import AdminToken
 from shared.skill_store import migrate_skill_slugs
 
 
-async def recount(by: AdminToken) -> Recount:
+async def recount(by: AdminToken, run_id: str | None = None) -> Progress:
+    """As far as the time allows; go on with its run id while there is no result."""
     require_role(by, "reviewer")
-    return await counting.count_again()
+    return await count_on(run_id)
 
 
-async def repair_counters(by: AdminToken, why: str) -> Recount:
-    """Sets right what a recount finds, at once. What was too busy for a verdict is left as it is."""
+async def repair_counters(by: AdminToken, why: str, run_id: str | None = None) -> Progress:
+    """Sets right what a recount finds, once it is done. What was too busy for a verdict is left as it is."""
     require_role(by, "admin")
     reason = reason_of(why)
-    repairs = await counting.find_repairs()
-    counted = await counting.count_again()
-    subject = ", ".join(f"{state} {-n:+d}" for state, n in counted.drift.items()) or "nothing to set right"
-    await counting.set_right(counted, repairs, [audit_put(by, "repair counters", subject, reason)])
-    return counted
+    progress = await count_on(run_id)
+    if progress.recount is None:
+        return progress
+    drift = progress.recount.drift
+    subject = ", ".join(f"{state} {-n:+d}" for state, n in drift.items()) or "nothing to set right"
+    await set_right(progress.recount, progress.repairs, [audit_put(by, "repair counters", subject, reason)])
+    return progress
 
 
 async def rebuild(by: AdminToken, why: str, after: str | None = None) -> RebuildProgress:

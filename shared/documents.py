@@ -1,7 +1,7 @@
 """Documents to and from JSON, and times to sort keys. One broken document costs its own row, never the page."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +19,12 @@ def encode(document: Any) -> str:
 def stamp(time: datetime) -> str:
     """Fixed width, so that text order is time order."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def minutes_between(since: datetime, until: datetime) -> list[datetime]:
+    """One moment of each minute that lies, with a part of it, between the two."""
+    first = since.replace(second=0, microsecond=0)
+    return [first + timedelta(minutes=n) for n in range((until - first) // timedelta(minutes=1) + 1)]
 
 
 def parse_each(found: Mapping[Key, str], decoder: msgspec.json.Decoder[T]) -> tuple[list[T], list[Key]]:

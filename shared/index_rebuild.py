@@ -5,7 +5,6 @@ the list index, which the store itself keeps in step with the records, so nothin
 asks for any more are left: readers drop them.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed
-from shared.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Row
+from shared.kv import ABSENT, Expect, Key, Put, page_of_list
 from shared.skill_index import ReadSkills, alike_put, counts_put, facet_of, index_puts, no_counts, read_skills
 from shared.submission_store import get_submissions_fresh, words_of
 
@@ -33,21 +32,12 @@ class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 async def rebuild_index(after: str | None = None, limit: int = RECORDS_PER_PAGE) -> RebuildProgress:
     """One page; go on with `next_position`, also after a crash: doing a page twice changes nothing."""
     kind = next((kind for kind in KINDS if after and after.startswith(kind)), KINDS[0])
-    rows, end = await _page(kind, after.removeprefix(kind) if after else None, limit)
+    # The oldest first: of names that look alike, the one that was there first is the one to be confused with.
+    rows, end = await page_of_list(get_kv(), kind, (after.removeprefix(kind) if after else None) or None, limit)
     ids = [row.key.pk.removeprefix(kind) for row in rows]
     missing, failed = await (_mend_skills(ids) if kind == "skill:" else _mend_submissions(ids))
     following = f"{kind}{end}" if end else next(iter(KINDS[KINDS.index(kind) + 1 :]), None)
     return RebuildProgress(checked=len(ids), missing=missing, failed=failed, next_position=following)
-
-
-async def _page(kind: str, after: str | None, limit: int) -> tuple[list[Row], str | None]:
-    """The oldest first: of names that look alike, the one that was there first is the one to be confused with."""
-    pks = [f"{LISTS[kind]}#{shard}" for shard in range(SHARDS)]
-    pages = await asyncio.gather(
-        *(get_kv().query(Query(pk, "list", after=after or None, limit=limit + 1)) for pk in pks)
-    )
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
-    return rows[:limit], rows[limit - 1].sort if len(rows) > limit else None
 
 
 async def _mend_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]:

@@ -152,6 +152,17 @@ async def ids_of(kv: KV, prefix: str) -> list[str]:
     return [row.key.pk.removeprefix(prefix) for rows in shards for row in rows]
 
 
+async def page_of_list(kv: KV, prefix: str, after: str | None, limit: int) -> tuple[list[Row], str | None]:
+    """The oldest rows of a list behind a position, and the position to go on from: None at the end."""
+    share = rows_per_partition(limit)
+    queries = [Query(f"{LISTS[prefix]}#{shard}", "list", after=after, limit=share) for shard in range(SHARDS)]
+    pages = await asyncio.gather(*map(kv.query, queries))
+    horizon = min((page.rows[-1].sort for page in pages if page.more), default=None)
+    seen = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
+    rows = [row for row in seen if horizon is None or row.sort <= horizon]
+    return rows[:limit], rows[limit - 1].sort if len(rows) > limit else horizon
+
+
 def is_usable(key: Key) -> bool:
     """DynamoDB refuses a whole batch for one key it does not like, so such a key is never sent."""
     return 0 < len(key.pk.encode()) <= 2048 and 0 < len(key.sk.encode()) <= 1024

@@ -1,12 +1,15 @@
-"""The counters against the records, and how they are set right while others go on moving.
+"""The counters against the records, and how they are set right while others go on changing them.
 
-A counter shard and the records it counts are compared at one moment: the shard is read between two reads of its
-records, and only where neither a record nor the shard changed meanwhile is there a verdict. A change writes a record
-and its counter alike, so drift that was true once stays true: it is taken off by an addition, whatever moves meanwhile.
+A walk reads every record once, in as many calls as it takes. Every change that a counter counts leaves a trace in its
+own transaction, so it is known which records changed since the walk began: only those are read again, twice, with the
+counters between. Where none of a counter's records changed between the two reads, all of them are known as they were
+when the counter was read: there, and only there, the difference is certain. A change writes a record and its counter
+alike, so drift that was true once stays true: it is taken off by an addition, whatever moves meanwhile.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -15,17 +18,15 @@ from shared.db import get_kv, now
 from shared.documents import encode
 from shared.errors import ConditionFailed, Conflict, Unavailable
 from shared.kv import ABSENT, Add, Expect, Key, Put, Write, shard_of
-from shared.skill_index import read_skills
-from shared.stats import COUNTER_KEYS, COUNTER_SHARDS, SKILL_COUNTER_KEYS, SKILLS, VERSIONS, share_of
-from shared.submission_list import get_recent_feed
-from shared.submission_store import get_submissions_fresh
+from shared.recount_walk import KINDS, Counts, Kind, Part, Records, Run, found_of, get_run, start_run, walk
+from shared.stats import COUNTER_SHARDS, SKILLS
 from shared.submissions import State
+from shared.timing import API_TIMEOUT, seconds_left
 
-RECOUNT_CHUNK = 2000
-ROUNDS = 3  # for shards that are never quiet; then they have no verdict
+ROUNDS = 3  # for counters that are never quiet; then they have no verdict
+MOST_CHANGED = 5000  # that are looked at again; with more of them nothing is quiet
+CLOCKS_APART = timedelta(minutes=5)  # of those who leave the traces
 _REPAIRS = Key("recount:repairs")
-
-Counts = dict[str, int]
 
 
 class Recount(NamedTuple):
@@ -47,39 +48,24 @@ class Recount(NamedTuple):
         return sum(self.found[state] for state in State)
 
 
-class _Records(NamedTuple):
-    known: dict[str, tuple[Counts, int]]  # what each adds to its counter, with the version of the record
-    unread: set[str]
+class Progress(NamedTuple):
+    run_id: str
+    repairs: int
+    checked: int  # records read so far
+    total: int  # submissions and skills, as the counters say
+    recount: Recount | None  # None: go on
 
 
-class _Kind(NamedTuple):
-    """What is counted, and where its records are."""
-
-    counters: Sequence[Key]  # one per shard of the ids
-    names: Sequence[str]  # of the numbers in each of them
-    find_ids: Callable[[], Awaitable[set[str]]]
-    read: Callable[[Sequence[str]], Awaitable[_Records]]
-
-
-class _Shard(NamedTuple):
-    counted: Counts
-    found: Counts
-    unread: int
-    is_quiet: bool
-
-
-async def count_again() -> Recount:
-    shards: dict[Key, _Shard] = {}
-    for kind in _KINDS:
-        shards |= {kind.counters[number]: shard for number, shard in (await _count_kind(kind)).items()}
-    drifts = {key: _difference(shard) for key, shard in shards.items() if shard.is_quiet}
-    return Recount(
-        _sum(shard.counted for shard in shards.values()),
-        _sum(shard.found for shard in shards.values()),
-        unread=sum(shard.unread for shard in shards.values()),
-        busy=sum(not shard.is_quiet and not shard.unread for shard in shards.values()),
-        drift_by_counter={key: drift for key, drift in drifts.items() if drift},
-    )
+async def count_on(run_id: str | None = None) -> Progress:
+    """Starts a count, or goes on with one. The same call twice counts nothing twice."""
+    before = await get_run(run_id) if run_id else await start_run(await find_repairs())
+    run = await walk(before)
+    is_late = seconds_left(API_TIMEOUT) < API_TIMEOUT.total_seconds() / 4 and not before.is_walked
+    if not run.is_walked or is_late:
+        counted = _sum([counts for kind in KINDS for counts in await _counters(kind)])
+        return Progress(run.id, run.repairs, run.checked, _records(counted), None)
+    recount = await _compare(run)
+    return Progress(run.id, run.repairs, run.checked, _records(recount.counted), recount)
 
 
 async def find_repairs() -> int:
@@ -98,61 +84,94 @@ async def set_right(recount: Recount, repairs: int, also: Sequence[Write]) -> No
         raise Conflict("Somebody else set the counters right meanwhile.", code="changed_meanwhile") from error
 
 
-async def _count_kind(kind: _Kind) -> dict[int, _Shard]:
+class _Shard(NamedTuple):
+    counted: Counts
+    found: Counts
+    unread: int
+    is_quiet: bool
+
+
+async def _compare(run: Run) -> Recount:
+    shards: dict[Key, _Shard] = {}
+    for number, kind in enumerate(KINDS):
+        shards |= {kind.counters[n]: shard for n, shard in (await _compare_kind(run, number)).items()}
+    drifts = {key: _difference(shard) for key, shard in shards.items() if shard.is_quiet}
+    return Recount(
+        _sum(shard.counted for shard in shards.values()),
+        _sum(shard.found for shard in shards.values()),
+        unread=sum(shard.unread for shard in shards.values()),
+        busy=sum(not shard.is_quiet and not shard.unread for shard in shards.values()),
+        drift_by_counter={key: drift for key, drift in drifts.items() if drift},
+    )
+
+
+async def _compare_kind(run: Run, number: int) -> dict[int, _Shard]:
     shards: dict[int, _Shard] = {}
     left: Collection[int] = range(COUNTER_SHARDS)
     for _ in range(ROUNDS):
-        shards |= await _look(kind, left)
-        left = [number for number in left if not shards[number].is_quiet]
-        if not left:
+        shards |= await _look(run, number, left)
+        left = [n for n in left if not shards[n].is_quiet]
+        if not left or seconds_left(API_TIMEOUT) < API_TIMEOUT.total_seconds() / 4:
             break
     return shards
 
 
-async def _look(kind: _Kind, numbers: Collection[int]) -> dict[int, _Shard]:
-    """The order matters. Counters first: whatever is created from here on shows in their sum."""
-    before = await _counters(kind)
-    ids = sorted(i for i in await kind.find_ids() if shard_of(i, COUNTER_SHARDS) in numbers)
-    first = await _read(kind, ids)
+async def _look(run: Run, number: int, shards: Collection[int]) -> dict[int, _Shard]:
+    """The order matters: what changes before the counters are read shows in the second look, wherever it was before.
+    What is new is among it too: an index may not show that yet."""
+    kind, part = KINDS[number], run.parts[number]
+    began = now()
+    changed = _of(shards, await kind.find_changed(run.started_at - CLOCKS_APART, began + CLOCKS_APART))
+    if len(changed) > MOST_CHANGED:
+        counted = await _counters(kind)
+        return {n: _Shard(counted[n], _all_of(kind, part.found[n]), part.unread[n], is_quiet=False) for n in shards}
+    first = await kind.read(sorted(changed))
     counted = await _counters(kind)
-    second = await _read(kind, ids)
-    by_shard: dict[int, list[str]] = {number: [] for number in numbers}
-    for each in ids:
-        by_shard[shard_of(each, COUNTER_SHARDS)].append(each)
-    return {
-        number: _shard(kind, counted[number], before[number] == counted[number], by_shard[number], first, second)
-        for number in numbers
-    }
+    meanwhile = _of(shards, await kind.find_changed(began - CLOCKS_APART, now() + CLOCKS_APART))
+    second = await kind.read(sorted(changed | meanwhile))
+    walked = await found_of(run, number, first.known)
+    return {n: _shard(n, kind, part, counted[n], first, second, walked) for n in shards}
 
 
 def _shard(
-    kind: _Kind, counted: Counts, is_still: bool, ids: Sequence[str], first: _Records, second: _Records
+    number: int,
+    kind: Kind,
+    part: Part,
+    counted: Counts,
+    first: Records,
+    second: Records,
+    walked: Sequence[tuple[str, Counts]],
 ) -> _Shard:
-    found = _sum(first.known[i][0] for i in ids if i in first.known)
-    unread = sum(i in first.unread or i in second.unread for i in ids)
-    is_same = all(first.known.get(i) == second.known.get(i) for i in ids)
-    return _Shard(counted, _all_of(kind, found), unread, is_still and is_same and not unread)
+    found = Counter(part.found[number])
+    for each in _of([number], first.known):
+        found.update(first.known[each].counts)
+    for each, counts in walked:
+        if shard_of(each, COUNTER_SHARDS) == number:
+            found.subtract(counts)
+    unread = max(part.unread[number], len(_of([number], first.unread | second.unread)))  # mostly the same ones
+    is_same = all(
+        first.known.get(each) == second.known.get(each) for each in _of([number], first.known.keys() | second.known)
+    )
+    return _Shard(counted, _all_of(kind, found), unread, is_same and not unread)
 
 
-async def _read(kind: _Kind, ids: Sequence[str]) -> _Records:
-    known: dict[str, tuple[Counts, int]] = {}
-    unread: set[str] = set()
-    for start in range(0, len(ids), RECOUNT_CHUNK):
-        records = await kind.read(ids[start : start + RECOUNT_CHUNK])
-        known |= records.known
-        unread |= records.unread
-    return _Records(known, unread)
+def _of(shards: Collection[int], ids: Iterable[str]) -> set[str]:
+    return {each for each in ids if shard_of(each, COUNTER_SHARDS) in shards}
 
 
-async def _counters(kind: _Kind) -> list[Counts]:
+async def _counters(kind: Kind) -> list[Counts]:
     read = await get_kv().get_counts(kind.counters)
     if read.failed:
         raise Unavailable("The counters cannot be read.")
     return [_all_of(kind, read.found.get(key, {})) for key in kind.counters]
 
 
-def _all_of(kind: _Kind, counts: Mapping[str, int]) -> Counts:
+def _all_of(kind: Kind, counts: Mapping[str, int]) -> Counts:
     return {name: counts.get(name, 0) for name in kind.names}
+
+
+def _records(counted: Counts) -> int:
+    return sum(counted[name] for name in (*State, SKILLS))
 
 
 def _difference(shard: _Shard) -> Counts:
@@ -164,34 +183,3 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> Counts:
     for each in counts:
         total.update(each)
     return dict(total)
-
-
-# --- what is counted ------------------------------------------------------------------------------------------------
-
-
-async def _submission_ids() -> set[str]:
-    """An index may not show the newest yet, the feed does."""
-    return {*await get_kv().ids("sub:"), *await get_recent_feed(now())}
-
-
-async def _submissions(ids: Sequence[str]) -> _Records:
-    fresh = await get_submissions_fresh(ids)
-    return _Records({one.id: ({one.state: 1}, one.version) for one in fresh.submissions}, set(fresh.failed))
-
-
-async def _skill_names() -> set[str]:
-    """A skill is new when its submission is published, so the feed tells its name too."""
-    recent = (await get_recent_feed(now())).values()
-    return {*await get_kv().ids("skill:"), *(row.skill_name.lower() for row in recent)}
-
-
-async def _skills(names: Sequence[str]) -> _Records:
-    read = await read_skills(names, with_counts=False)
-    known = {name: (share_of(skill), skill.record_version) for name, skill in read.skills.items()}
-    return _Records(known, set(read.failed))
-
-
-_KINDS = (
-    _Kind(COUNTER_KEYS, list(State), _submission_ids, _submissions),
-    _Kind(SKILL_COUNTER_KEYS, (SKILLS, VERSIONS), _skill_names, _skills),
-)

@@ -2,6 +2,7 @@
 change adds to one of them in its own transaction (-old +new), so adding them up gives the true count at every moment.
 Unknown is null, never 0."""
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -10,9 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from shared.db import get_kv, now
-from shared.kv import Add, Key, Read, shard_of
+from shared.documents import encode, minutes_between, stamp
+from shared.kv import Add, Key, Put, Read, Write, query_all, shard_of
 from shared.skills import Skill
 from shared.submissions import CATEGORIES, CATEGORY_OF, Change, State
+from shared.timing import FEED_TTL
 
 COUNTER_SHARDS = 10
 COUNTER_KEYS = [Key(f"stats:{shard}") for shard in range(COUNTER_SHARDS)]
@@ -64,15 +67,36 @@ def _arrivals(change: Change) -> dict[str, int]:
     return {after.state: 1} if CATEGORY_OF[before.state] != CATEGORY_OF[after.state] else {}
 
 
-def count_skill(before: Skill | None, after: Skill | None) -> list[Add]:
-    """For the transaction that makes one of the other: guarded by the skill's version, so nothing counts twice."""
-    counts: dict[Key, Counter[str]] = defaultdict(Counter)
+def count_skill(before: Skill | None, after: Skill | None) -> list[Write]:
+    """For the transaction that makes one of the other: guarded by the skill's version, so nothing counts twice. What
+    changed leaves a trace: whoever counts again must know."""
+    shares: dict[str, Counter[str]] = defaultdict(Counter)
     for skill, sign in ((before, -1), (after, 1)):
         if skill:
-            key = SKILL_COUNTER_KEYS[shard_of(skill.name.lower(), COUNTER_SHARDS)]
-            counts[key].update({name: sign * n for name, n in share_of(skill).items()})
-    changed = {key: {name: n for name, n in each.items() if n} for key, each in counts.items()}
-    return [Add(key, each) for key, each in changed.items() if each]
+            shares[skill.name.lower()].update({name: sign * n for name, n in share_of(skill).items()})
+    changed = [name for name, share in shares.items() if any(share.values())]
+    counts: dict[Key, Counter[str]] = defaultdict(Counter)
+    for name in changed:
+        counts[SKILL_COUNTER_KEYS[shard_of(name, COUNTER_SHARDS)]].update(shares[name])
+    sums = {key: {name: n for name, n in each.items() if n} for key, each in counts.items()}
+    return [*(Add(key, each) for key, each in sums.items() if each), *map(_trace_of, changed)]
+
+
+def _trace_of(name: str) -> Put:
+    at = now()
+    expires_at = int((at + FEED_TTL).timestamp())
+    return Put(Key(_traces(at), f"{stamp(at)}#{name}"), encode({"name": name}), {"expiresAt": expires_at})
+
+
+def _traces(minute: datetime) -> str:
+    return f"skills-changed:{minute:%Y-%m-%dT%H:%M}"
+
+
+async def get_changed_skills(since: datetime, until: datetime) -> set[str]:
+    """The names of all whose share of a counter changed between two times: every one of them, strongly consistent, for
+    as long as the traces are kept."""
+    pages = await asyncio.gather(*(query_all(get_kv(), _traces(minute)) for minute in minutes_between(since, until)))
+    return {row.sort.partition("#")[2] for rows in pages for row in rows}
 
 
 def share_of(skill: Skill) -> dict[str, int]:

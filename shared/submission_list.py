@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from shared.db import get_kv, now
-from shared.documents import parse_each, stamp
-from shared.kv import LISTS, SHARDS, Page, Query, rows_per_partition, shard_of
+from shared.documents import minutes_between, parse_each, stamp
+from shared.kv import LISTS, SHARDS, Page, Query, query_all, rows_per_partition, shard_of
 from shared.stats import COUNTER_KEYS, Stats, stats_of
 from shared.submission_store import (
     Fresh,
@@ -168,6 +168,14 @@ async def get_recent_feed(at: datetime) -> dict[str, SubmissionRow]:
     )
     rows, _ = parse_each({row.key: row.text for page in pages for row in page.rows}, _ROW)
     return {row.id: row for row in sorted(rows, key=lambda row: row.version)}
+
+
+async def get_moved(since: datetime, until: datetime) -> set[str]:
+    """The ids of all that moved or were created between two times, as the feed has it: every one of them, strongly
+    consistent, for as long as the feed is kept."""
+    partitions = [feed_partition(minute, shard) for minute in minutes_between(since, until) for shard in range(SHARDS)]
+    found = await asyncio.gather(*(query_all(get_kv(), pk) for pk in partitions))
+    return {row.sort.split("#")[1] for rows in found for row in rows}
 
 
 def _merge(

@@ -196,6 +196,10 @@ def row_of(submission: Submission) -> SubmissionRow:
     return _fitting(_fitting(row, "reason"), "skill_name")
 
 
+def list_position(submission: Submission) -> str:
+    return f"{stamp(submission.created_at)}#{submission.id}"
+
+
 def feed_partition(minute: datetime, shard: int) -> str:
     return f"feed:{minute:%Y-%m-%dT%H:%M}:{shard}"
 
@@ -251,7 +255,7 @@ def _index_attrs(submission: Submission) -> dict[str, str | int]:
         "state": submission.state,
         "row": encode(row_of(submission)),
         "listPk": f"{LISTS['sub:']}#{shard}",
-        "listSk": f"{stamp(submission.created_at)}#{submission.id}",
+        "listSk": list_position(submission),
         "statePk": f"{submission.state}#{shard}",
         "stateSk": f"{stamp(submission.updated_at)}#{submission.id}",
     }

@@ -249,10 +249,10 @@ async def test_a_recount_of_true_counters_finds_no_drift_and_of_false_ones_names
     env = memory_env()
     for n in range(7):
         await submitted(env, a_bundle(f"r-{n}"))
-    assert (await within(env, lambda: admin_upkeep.recount(REVIEWER))).drift == {}
+    assert (await within(env, lambda: admin_upkeep.recount(REVIEWER))).recount.drift == {}
     key = next(key for key in env.kv.items if key.pk.startswith("stats:") and ":hour" not in key.pk)
     env.kv.items[key].attrs["RECEIVED"] += 3
-    assert (await within(env, lambda: admin_upkeep.recount(REVIEWER))).drift == {State.RECEIVED: 3}
+    assert (await within(env, lambda: admin_upkeep.recount(REVIEWER))).recount.drift == {State.RECEIVED: 3}
 
 
 async def test_the_audit_list_goes_back_over_the_turn_of_the_month(env):

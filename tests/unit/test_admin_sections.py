@@ -194,6 +194,24 @@ async def test_what_was_blocked_by_a_person_is_lifted_from_the_review(env, greet
         assert (await within(env, lambda: get_submission(greeter.id))).state == state
 
 
+async def test_a_count_of_many_records_says_how_far_it_is_and_goes_on(env, monkeypatch):
+    monkeypatch.setattr("shared.recount_walk.RECORDS_PER_PAGE", 2)
+    monkeypatch.setattr("shared.recount_walk.PAGES_AT_ONCE", 1)
+    for n in range(3):
+        await submitted(env, a_bundle(f"counted-{n}"))
+    panel = await Panel.open(env)
+    page = (await panel.post("/admin/recount")).text
+    assert "2 of 3 records read so far" in page
+    cursor = re.search('name="cursor" value="([^"]+)"', page)[1]
+    assert "3 of 3 records read so far" in (await panel.post("/admin/recount", cursor=cursor)).text
+    assert "No drift: 3 submissions" in (await panel.post("/admin/recount", cursor=cursor)).text
+    assert "does not belong" in (await panel.post("/admin/recount", cursor="made up")).text
+    env.clock.forward(hours=1)
+    assert "left for too long" in (await panel.post("/admin/recount", cursor=cursor)).text
+    refused = await panel.post("/admin/recount", action="repair")
+    assert "Not every record is read yet" in await panel.get(refused.headers["location"])
+
+
 async def test_counters_that_are_wrong_are_set_right_with_a_reason(env):
     await submitted(env, a_bundle("counted"))
     key = next(key for key in COUNTER_KEYS if key in env.kv.items)
