@@ -159,7 +159,7 @@ class _Stop(Exception):
 
 async def _judge_once(question: Question, files: Files, ends_at: float) -> Judgement:
     settings = get_settings()
-    reservation = await reserve(settings.judge_daily_budget)
+    reservation = await _reserve(settings.judge_daily_budget, ends_at)
     if reservation is None:
         raise _Stop(NotJudged(Why.OVER_BUDGET, "The judge's budget for today is used up."))
     try:
@@ -168,6 +168,15 @@ async def _judge_once(question: Question, files: Files, ends_at: float) -> Judge
         await _give_back(reservation)
         raise
     return read_answer(answer, question, files, settings.judge_model_id)
+
+
+async def _reserve(budget: int, ends_at: float) -> Reservation | None:
+    """Whoever comes at a bad moment is not at fault: what cannot be counted in time is asked later."""
+    try:
+        async with asyncio.timeout_at(ends_at):
+            return await reserve(budget)
+    except (Unavailable, TimeoutError) as error:
+        raise _later("The judge was not asked, because its budget could not be counted.") from error
 
 
 async def _give_back(reservation: Reservation) -> None:
@@ -197,8 +206,12 @@ async def _ask(params: dict[str, Any], ends_at: float) -> dict[str, Any]:
 
 def _down() -> Deferred:
     count(Watched.JUDGE_ERRORS)
+    return _later("We could not reach the judge (Amazon Bedrock).")
+
+
+def _later(problem: str) -> Deferred:
     until = now() + OUTAGE_PAUSE
-    reason = f"We could not reach the judge (Amazon Bedrock). The next try is at {until:%H:%M} UTC."
+    reason = f"{problem} The next try is at {until:%H:%M} UTC."
     return Deferred(reason, "the judge (Amazon Bedrock)", until, "judge_down")
 
 

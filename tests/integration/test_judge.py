@@ -276,10 +276,13 @@ class Contested(MemoryKV):
         raise ConditionFailed([0])
 
 
-async def test_a_budget_that_cannot_be_counted_asks_nothing(env, stub):
+async def test_R34_a_budget_that_cannot_be_counted_asks_nothing_and_costs_no_attempt(env, stub):
+    """In time to write down that it was deferred: whoever comes at a bad moment is not at fault."""
     contested = memory_env(Contested, bedrock=env.bedrock, judge="bedrock", judge_model_id="m")
-    with time_limit(scaled(seconds=0.2)), pytest.raises(Unavailable):
+    began = asyncio.get_running_loop().time()
+    with time_limit(SETTLE_TIME + scaled(seconds=0.2)), pytest.raises(Deferred, match="could not be counted"):
         await judged(contested)
+    assert asyncio.get_running_loop().time() - began < SETTLE_TIME.total_seconds()
     assert stub.asked == []
 
 
