@@ -4,7 +4,7 @@ scan sends it."""
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -39,6 +39,8 @@ from shared.submissions import (
 from shared.telemetry import logger
 
 SUBMITS_IN_FLIGHT = 5
+LONGEST_MESSAGE = 1000
+QUEUE_FULL = "queue_full"
 NEWER_RULES = "the rules have changed since it was refused"
 
 
@@ -110,11 +112,12 @@ async def submit_several(
         return await _answered_before(taken.outcomes)
     parts = [part_of(idempotency, taken, n) if idempotency and taken else None for n in range(len(skills))]
     async with get_github().asking_once() as github:
-        several = _Several(asking_about(repo, github), sent_by, asyncio.Semaphore(SUBMITS_IN_FLIGHT))
+        in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
+        several = _Several(asking_about(repo, github), sent_by, in_flight, iter(range(room)))
         is_resumed = taken is not None and not taken.is_first
-        jobs = [several.submit(skill, parts[n], is_resumed, n < room) for n, skill in enumerate(skills)]
+        jobs = [several.submit(skill, parts[n], is_resumed) for n, skill in enumerate(skills)]
         answers = _without_faults(await asyncio.gather(*jobs, return_exceptions=True))
-    if idempotency is None or taken is None:
+    if idempotency is None or taken is None or any(map(_may_be_asked_again, answers)):
         return answers
     ours = list(map(_outcome_of, answers))
     outcomes = await remember_all(idempotency, taken, ours)
@@ -134,12 +137,13 @@ class _Several(NamedTuple):
     asking: Asking
     sent_by: str | None
     in_flight: asyncio.Semaphore  # so that the store is not asked for all of them at one instant
+    places: Iterator[int]  # left in the queue; who was accepted before has one already
 
-    async def submit(self, skill: NamedSkill, part: Idempotency | None, is_resumed: bool, has_room: bool) -> Accepted:
+    async def submit(self, skill: NamedSkill, part: Idempotency | None, is_resumed: bool) -> Accepted:
         sent = identity_as_sent(self.asking.repo, skill.name, skill.path)
         if is_resumed and (earlier := await _find_earlier(part)):
             return earlier
-        if not has_room:
+        if next(self.places, None) is None:
             raise _queue_is_full()
         named = await identity_on_github(self.asking, sent)
         async with self.in_flight:
@@ -156,9 +160,19 @@ def _without_faults(answers: Sequence[Accepted | BaseException]) -> list[Accepte
 
 def _told(answer: Accepted | BaseException) -> Accepted | NotAccepted:
     if isinstance(answer, RequestError):
-        return NotAccepted(answer.code, str(answer))
+        return NotAccepted(answer.code, _cut(str(answer)))
     assert isinstance(answer, Accepted)  # faults were raised before
     return answer
+
+
+def _cut(message: str) -> str:
+    """Fifty of them must fit one record, and a message may list paths as long as GitHub takes them."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 1]}…"
+
+
+def _may_be_asked_again(answer: Accepted | NotAccepted) -> bool:
+    """Whoever is told to come back in a few minutes does so with the same key: that is not yet their answer."""
+    return isinstance(answer, NotAccepted) and answer.code == QUEUE_FULL
 
 
 def _outcome_of(answer: Accepted | NotAccepted) -> Outcome:
@@ -239,7 +253,7 @@ async def _refuse_when_full() -> int:
 
 def _queue_is_full() -> TooManyRequests:
     return TooManyRequests(
-        "The queue is full at the moment. Please submit again in a few minutes.", code="queue_full", retry_after=300
+        "The queue is full at the moment. Please submit again in a few minutes.", code=QUEUE_FULL, retry_after=300
     )
 
 

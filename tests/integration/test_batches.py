@@ -88,6 +88,18 @@ async def test_what_is_not_there_is_told_to_each_in_its_own_words(env):
     assert [one.code for one in answers] == ["repo_not_found", "repo_not_found"]
 
 
+async def test_R32_fifty_long_messages_fit_the_record_of_their_request(env, stub):
+    deep = "/".join(["a-folder-with-a-long-name" + "x" * 40] * 8)
+    stub.repo("acme/skills", {f"{deep}/{name}/SKILL.md": SKILL_MD.format(name=name) for name in MANY})
+    named = [NamedSkill(f"nobody-{n}", None) for n in range(50)]
+    answers = await submit(env, named, once=ONCE)
+    assert all(
+        one.message.startswith(f"This repository has no single skill 'nobody-{n}'") and one.message.endswith("…")
+        for n, one in enumerate(answers)
+    )
+    assert await submit(env, named, once=ONCE) == answers
+
+
 async def test_R31_a_batch_is_answered_the_same_when_its_repository_has_changed_since(env, stub):
     named = [NamedSkill(MANY[0], None), NamedSkill("new-one", None)]
     first = await submit(env, named, once=ONCE)

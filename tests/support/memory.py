@@ -19,6 +19,8 @@ from shared.worker_context import Env
 
 ADMIN_TOKEN = "a-token-for-tests"
 GITHUB_TOKEN = "ghp_canary-token-of-tests"
+LARGEST_ITEM = 400 * 1024
+LARGEST_TRANSACTION = 4 * 1024 * 1024
 WEBHOOK_SECRETS = {"bandit": "canary-secret-of-bandit-" + "b" * 32, "other": "canary-secret-of-other-" + "o" * 32}
 
 
@@ -126,6 +128,9 @@ class MemoryKV:
         keys = [write.key for write in writes]
         assert len(set(keys)) == len(keys), "DynamoDB refuses two writes to one item in a transaction"
         assert len(keys) <= 100, "DynamoDB refuses more than 100 writes in a transaction"
+        sizes = [len(write.doc.encode()) for write in writes if isinstance(write, Put)]
+        assert max(sizes, default=0) < LARGEST_ITEM, "DynamoDB refuses an item of more than 400 KB"
+        assert sum(sizes) < LARGEST_TRANSACTION, "DynamoDB refuses more than 4 MB in a transaction"
         failed = [i for i, write in enumerate(writes) if not self._holds(write)]
         if failed:
             raise ConditionFailed(failed)

@@ -152,6 +152,18 @@ async def test_s21_a_batch_fills_the_queue_to_its_cap_and_not_beyond():
     assert len(paths_of(env)) == 3
 
 
+async def test_R31_what_found_the_queue_full_is_accepted_when_the_same_request_comes_again():
+    env = memory_env(max_active=1)
+    first = await submit(env)
+    assert [getattr(one, "code", None) for one in first] == [None, "queue_full"]
+    await within(env, lambda: move_submission(first[0].submission, State.REJECTED, "admin:ann", "no"))
+    again = await submit(env)
+    assert told(again)[0] == told(first)[0]
+    assert again[1].flag is None
+    assert told(await submit(env)) == told(again)
+    assert len(env.queue.sent) == 2
+
+
 async def test_the_same_skill_twice_in_a_batch_is_one_record(env):
     answers = await submit(env, [TWO[0]] * 4, None)
     assert len({answer.submission.id for answer in answers}) == 1
