@@ -67,6 +67,7 @@ class Candidate(NamedTuple):
 class Candidates(NamedTuple):
     rows: list[Candidate]
     end: str | None = None  # where the next page goes on after all of them; None: there are no others
+    is_in_order: bool = True  # else their counts tell the order
 
 
 async def list_skills(query: SkillQuery) -> SkillPage:
@@ -75,6 +76,8 @@ async def list_skills(query: SkillQuery) -> SkillPage:
     found = await (_best_matches(query) if query.words and query.sort is None else _in_order(query))
     page = found.rows[: query.limit]
     read = await read_skills(row.name for row in page)
+    if not found.is_in_order:
+        page = _by_installs(page, read, query.after)
     shown = [read.skills[row.name] for row in page if _is_shown(query, row, read)]
     next_position = page[-1].position if len(found.rows) > query.limit else found.end
     return SkillPage(shown, next_position, read.failed, read.counts)
@@ -114,6 +117,8 @@ async def _in_order(query: SkillQuery) -> Candidates:
         return await _newest_with_facets(query)
     members, rows = await asyncio.gather(_lists(query, _facets_beside_order(query)), _spine(query))
     known = [each.names for each in members if each.is_complete]
+    if query.sort == "installs" and known and len(all_there_are := set.intersection(*known)) <= query.limit:
+        return Candidates([Candidate("", name) for name in all_there_are], is_in_order=False)
     kept = [row for row in rows.rows if all(row.name in names for names in known)]
     return Candidates(kept, rows.end)
 
@@ -128,6 +133,13 @@ async def _spine(query: SkillQuery) -> Candidates:
     rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
     end = _horizon(pages)
     return Candidates([Candidate(row.sort, _name_of(row)) for row in rows if end is None or row.sort >= end], end)
+
+
+def _by_installs(rows: Iterable[Candidate], read: ReadSkills, after: str | None) -> list[Candidate]:
+    """So few that they fit a page: however many others stand between them, they are not looked for in the order."""
+    installs = {row.name: counts.installs if (counts := read.counts.get(row.name)) else 0 for row in rows}
+    placed = [Candidate(f"{n:012d}#{name}", name) for name, n in installs.items()]
+    return sorted((row for row in placed if after is None or row.position < after), reverse=True)
 
 
 def _order(query: SkillQuery) -> tuple[str, str]:

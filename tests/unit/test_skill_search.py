@@ -133,6 +133,19 @@ async def test_the_name_itself_comes_first_among_more_than_a_page_of_the_index_t
         assert sorted(shown) == sorted({*begin_so, *(skill.name for skill in others)})
 
 
+async def test_the_few_of_an_author_are_all_on_the_first_page_by_installs_whoever_has_more(env, monkeypatch):
+    for module in (word_index, skill_search):
+        monkeypatch.setattr(module, "LONGEST_LIST", 5)
+    own = [a_skill(f"zed/r/own-{n}", n) for n in range(3)]
+    others = [a_skill(f"acme/r/other-{n}", n) for n in range(60)]
+    installs = {skill.name: 9 for skill in others} | {own[0].name: 1, own[1].name: 4}
+    await put_skills(env.kv, *own, *others, installs=installs)
+    for query in (SkillQuery(author="zed"), SkillQuery(q="own"), SkillQuery(author="zed", category="other")):
+        page = await within(env, lambda q=query: list_skills(q._replace(sort="installs")))
+        assert [skill.name for skill in page.skills] == ["zed/r/own-1", "zed/r/own-0", "zed/r/own-2"]
+        assert page.next_position is None
+
+
 @pytest.mark.parametrize("q", ["", "   ", "!!!", "#", "\ud800", "/"])
 async def test_a_search_for_no_word_finds_nothing(env, q):
     await put_skills(env.kv, a_skill("a/b/pdf"))
