@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -46,10 +47,10 @@ class Watching:
         return await self._aws.call("dynamodb", operation, params)
 
 
-def env_of(endpoint: str) -> tuple[Env, Watching, Aws]:
+def env_of(resources: Mapping[str, str]) -> tuple[Env, Watching, Aws]:
     from shared.runtime import _clock
 
-    settings = load_settings(create_resources(endpoint))
+    settings = load_settings(resources)
     aws = Aws(settings)
     wire = Watching(aws)
     env = Env(
@@ -67,7 +68,9 @@ def env_of(endpoint: str) -> tuple[Env, Watching, Aws]:
 
 
 async def main(first: str, second: str) -> dict[str, int]:
-    (good, good_wire, good_aws), (bad, bad_wire, bad_aws) = env_of(first), env_of(second)
+    (good, good_wire, good_aws), (bad, bad_wire, bad_aws) = (
+        env_of(create_resources(endpoint)) for endpoint in (first, second)
+    )
     batches = {}
     for env in (good, bad):
         batches[id(env)] = [await submitted(env, a_bundle(f"r26-{n}")) for n in range(BATCH)]

@@ -1,0 +1,94 @@
+"""Two worker processes as the local runner starts them (awslambdaric, the real consumer), each with an environment of
+its own, in a batch at one moment. Batches that share a process are in test_process_wire.py and in the model: there a
+module-level environment would show, here one that a process keeps from its start or its failures."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from local.config import read_config
+from local.console import Console
+from local.function_pool import FunctionPool, Invoked, Starts, function_environment
+from local.template import read_template
+from shared.submission_store import get_submission
+from shared.worker_context import Env
+from tests.support.builders import a_bundle, an_sqs_record, submitted
+from tests.support.fault_proxy import FaultProxy
+from tests.support.memory import within
+from tests.support.resources import REGION, TEMPLATE, create_resources
+from tests.support.two_batches import env_of
+
+BATCH = 3
+
+
+@dataclass
+class Side:
+    """A consumer with its stores, all of one name, and the wire between them."""
+
+    name: str
+    env: Env
+    proxy: FaultProxy
+    pool: FunctionPool
+
+    async def batch(self, word: str) -> list[str]:
+        return [(await submitted(self.env, a_bundle(f"{word}-{n}"))).id for n in range(BATCH)]
+
+    async def take(self, ids: list[str]) -> Invoked:
+        return await self.pool.invoke(json.dumps({"Records": [an_sqs_record(id_) for id_ in ids]}).encode())
+
+    async def states(self, ids: list[str]) -> set[str]:
+        return {(await within(self.env, lambda id_=id_: get_submission(id_))).state for id_ in ids}
+
+
+@pytest.fixture
+async def sides(moto_url, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    config = read_config({"LOCAL_DIR": str(tmp_path)}, TEMPLATE)
+    with FaultProxy(moto_url) as one, FaultProxy(moto_url) as other:
+        sides, clients = [], []
+        for proxy in (one, other):
+            proxy.asked = []
+            resources = create_resources(moto_url)
+            function = read_template(TEMPLATE, proxy.url, REGION).functions["Consumer"]
+            environment = function_environment(function, config, proxy.url, REGION) | resources
+            environment["AWS_ENDPOINT_URL"] = proxy.url
+            pool = FunctionPool(function, environment, config.code, REGION, Console("ERROR"), Starts(), lambda: None)
+            env, _, aws = env_of(resources)
+            clients.append(aws)
+            sides.append(Side(resources["TABLE_NAME"], env, proxy, pool))
+        yield sides
+        await asyncio.gather(*(side.pool.stop() for side in sides), *(aws.close() for aws in clients))
+
+
+def failures(invoked: Invoked) -> int:
+    assert invoked.outcome.failure is None
+    return len(json.loads(invoked.outcome.answer)["batchItemFailures"])
+
+
+async def test_r26_two_worker_processes_with_envs_of_their_own_one_failing_keep_apart(sides):
+    good, bad = sides
+    batches = [await side.batch("first") for side in sides]
+    holds = [side.proxy.hold("TransactWriteItems") for side in sides]
+    under_way = [asyncio.create_task(side.take(ids)) for side, ids in zip(sides, batches, strict=True)]
+    for hold in holds:  # all of them are about to claim, in both processes
+        await asyncio.to_thread(hold.wait, BATCH, 60)
+
+    bad.proxy.faults = [bad.proxy.add("denied", "TransactWriteItems")]
+    holds[1].drop()
+    assert failures(await under_way[1]) == BATCH  # while the other batch is where it was
+    holds[0].release()
+    assert failures(await under_way[0]) == 0
+    assert [await side.states(ids) for side, ids in zip(sides, batches, strict=True)] == [{"PUBLISHED"}, {"RECEIVED"}]
+
+    bad.proxy.clear()
+    again = [await side.batch("second") for side in sides]
+    warm = await asyncio.gather(*(side.take(ids) for side, ids in zip(sides, again, strict=True)))
+    assert [(failures(invoked), invoked.cold) for invoked in warm] == [(0, False)] * 2
+    assert [await side.states(ids) for side, ids in zip(sides, again, strict=True)] == [{"PUBLISHED"}] * 2
+
+    assert len({*good.pool.pids, *bad.pool.pids}) == 2
+    for side, other in ((good, bad), (bad, good)):
+        assert len(side.proxy.asked) > 2 * BATCH
+        assert not [asked for asked in side.proxy.asked if side.name not in asked.text or other.name in asked.text]
