@@ -19,6 +19,7 @@ POISON = (STRANGER, "", "null", "not json", '{"schema": 1, "id": 7}')
 FIGURES: Counter[str] = Counter()  # examples, steps, faults by kind, refused writes: of all runs of this process
 
 plans = st.one_of(st.just(SMOOTH), st.builds(Plan, st.sampled_from(KINDS), st.integers(0, 24)))
+cut_short = st.builds(Plan, st.sampled_from(["crash", "pause"]), st.integers(1, 5), st.just("TransactWriteItems"))
 skews = st.sampled_from([0, 0, 0, 0, 5, -5]).map(lambda minutes: timedelta(minutes=minutes))
 numbers = st.integers(0, 7)
 
@@ -80,6 +81,13 @@ class PlatformMachine(RuleBasedStateMachine):
     def deliver(self, picks, plan, skew):
         self._count_skew(skew)
         self.world.deliver(picks, plan, skew)
+
+    @rule(name=st.sampled_from(NAMES), content=st.sampled_from(sorted(CONTENTS)), plan=cut_short)
+    def lose_worker(self, name, content, plan):
+        """Somebody submits, and the worker that has claimed it dies or falls silent. Left to chance alone, this needs
+        a submission, its message and the right point together, and hardly ever happens."""
+        self.world.submit(name, content)
+        self.world.deliver(plan=plan)
 
     @rule()
     def work(self):
