@@ -152,8 +152,7 @@ def http_handler(
     """`explain` makes the page that tells a person of a problem. Programs, under /api/, get JSON."""
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        if event.get("version") != "2.0" or "routeKey" not in event:
-            raise ValueError("This function answers HTTP API events only.")
+        _refuse_other_events(event)
         time_left = runtime.time_left(context)
         try:
             return runtime.run(lambda: _answer(event, routes, explain, time_left), time_left)
@@ -161,6 +160,11 @@ def http_handler(
             telemetry.flush()
 
     return handler
+
+
+def _refuse_other_events(event: Mapping[str, Any]) -> None:
+    if event.get("version") != "2.0" or "routeKey" not in event:
+        raise ValueError("This function answers HTTP API events only.")
 
 
 async def _answer(

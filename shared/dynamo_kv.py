@@ -150,8 +150,7 @@ class DynamoKV:
     async def _read(self, keys: Iterable[Key], projection: Mapping[str, Any], parse: Callable[[Any], T]) -> Read[T]:
         unique = list(dict.fromkeys(keys))
         readable = [key for key in unique if is_usable(key)]
-        chunks = [readable[i : i + KEYS_PER_BATCH] for i in range(0, len(readable), KEYS_PER_BATCH)]
-        reads = await asyncio.gather(*(self._read_chunk(chunk, projection, parse) for chunk in chunks))
+        reads = await asyncio.gather(*(self._read_chunk(chunk, projection, parse) for chunk in _chunks(readable)))
         found = {key: value for chunk_found, _ in reads for key, value in chunk_found.items()}
         if len(found) == len(unique):
             return Read(found, [], [])
@@ -270,6 +269,10 @@ _NOT_COUNTS = ("pk", "sk", "expiresAt")
 
 def _code(error: ClientError) -> str:
     return str(error.response["Error"]["Code"])
+
+
+def _chunks(keys: Sequence[Key]) -> list[Sequence[Key]]:
+    return [keys[i : i + KEYS_PER_BATCH] for i in range(0, len(keys), KEYS_PER_BATCH)]
 
 
 def _wire_key(key: Key) -> dict[str, dict[str, str]]:

@@ -16,6 +16,7 @@ from shared.queue import Depth
 from shared.secret_store import AdminToken, SecretValues
 from shared.settings import Settings
 from shared.worker_context import Env
+from tests.support.refusals import tell_refused
 
 ADMIN_TOKEN = "a-token-for-tests"
 GITHUB_TOKEN = "ghp_canary-token-of-tests"
@@ -148,10 +149,14 @@ class MemoryKV:
         if isinstance(write, Add) or write.expect is None:
             return True
         if write.expect is ABSENT or write.expect == ABSENT:
-            return self._alive(write.key) is None
-        item = self.items.get(write.key)
-        attrs = {} if item is None else {**item.attrs, "pk": write.key.pk, "sk": write.key.sk}
-        return all(attrs.get(name) == value for name, value in write.expect.items())
+            differing = [] if self._alive(write.key) is None else list(write.expect)
+        else:
+            item = self.items.get(write.key)
+            attrs = {} if item is None else {**item.attrs, "pk": write.key.pk, "sk": write.key.sk}
+            differing = [name for name, value in write.expect.items() if attrs.get(name) != value]
+        if differing:
+            tell_refused(differing)
+        return not differing
 
     def _alive(self, key: Key) -> Stored | None:
         item = self.items.get(key)

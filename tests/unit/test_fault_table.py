@@ -1,78 +1,42 @@
-"""The table of faults and attacks in docs/reliability.md says what the tests say."""
-
-import ast
-import re
-from collections import defaultdict
-from pathlib import Path
+"""The table of faults and attacks in docs/reliability.md says what the tests say. That the guards of a row break its
+tests is what `make test-mutants` shows."""
 
 import pytest
 
 from tests.faults.attack_guards import ATTACK_GUARDS
+from tests.faults.fault_table import Row, ids_in, level_of, named_tests, rows
 from tests.faults.guards import GUARDS
 
-ROOT = Path(__file__).parents[2]
 IDS = [f"R{n:02}" for n in range(1, 35)] + [f"S{n:02}" for n in range(1, 25)]
-PLANTED = "planted in the test"
+GUARD_NAMES = [guard.name for guard in (*GUARDS, *ATTACK_GUARDS)]
 
 
-def level_of(path: Path) -> str:
-    folder = path.relative_to(ROOT / "tests").parts[0]
-    if folder == "e2e" or path.name.startswith(("test_process_", "test_soak")):
-        return "process"
-    return "store" if folder == "integration" else "model"
+def test_every_fault_and_attack_has_one_row_and_nothing_else_has():
+    assert [row.id for row in rows()] == IDS
+    assert {id_ for name in named_tests() for id_ in ids_in(name)} == set(IDS)
 
 
-def named_tests() -> dict[str, set[str]]:
-    levels = defaultdict(set)
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                levels[node.name].add(level_of(path))
-    return levels
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.id)
+def test_a_row_names_tests_that_bear_its_id_at_the_levels_there_are(row: Row):
+    for name in row.tests:
+        assert name in named_tests(), f"{name} is not there any more"
+        assert row.id in ids_in(name)
+    there = {level_of(path) for name, paths in named_tests().items() if row.id in ids_in(name) for path in paths}
+    assert set(row.levels) == there
 
 
-def ids_in(name: str) -> set[str]:
-    return {found.upper() for found in re.findall(r"(?<![a-z0-9])[rs]\d\d(?=_)", name, re.IGNORECASE)}
-
-
-def rows() -> dict[str, list[str]]:
-    lines = (ROOT / "docs" / "reliability.md").read_text().splitlines()
-    cells = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| [RS]\d\d \|", line)
-    ]
-    assert len({cell[0] for cell in cells}) == len(cells), "an id is there twice"
-    return {cell[0]: cell[1:] for cell in cells}
-
-
-TESTS = named_tests()
-ROWS = rows()
-GUARD_NAMES = {guard.name for guard in (*GUARDS, *ATTACK_GUARDS)}
-
-
-def test_every_fault_and_attack_has_a_row_and_nothing_else_has():
-    assert list(ROWS) == IDS
-    assert {id_ for name in TESTS for id_ in ids_in(name)} == set(IDS)
-
-
-@pytest.mark.parametrize("id_", IDS)
-def test_a_row_names_tests_that_bear_its_id_at_the_levels_there_are(id_):
-    _, levels, tests, guard = ROWS[id_]
-    named = re.findall(r"`(\w+)`", tests)
-    assert named
-    for name in named:
-        assert name in TESTS, f"{name} is not there any more"
-        assert id_ in ids_in(name)
-    there = {level for name, found in TESTS.items() if id_ in ids_in(name) for level in found}
-    assert set(levels.split(", ")) == there
-    assert guard in GUARD_NAMES | {PLANTED}
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.id)
+def test_a_row_names_guards_and_tests_that_can_be_run_without_them(row: Row):
+    assert set(row.guards) <= set(GUARD_NAMES)
+    assert row.tests_without_processes()
 
 
 @pytest.mark.parametrize("guard", [*GUARDS, *ATTACK_GUARDS], ids=lambda guard: guard.name)
 def test_the_tests_of_a_guard_are_where_it_says(guard):
     for test in guard.tests:
         path, _, name = test.partition("::")
-        assert name in (ROOT / path).read_text()
+        assert path in named_tests()[name]
 
 
 def test_no_two_guards_have_one_name():
-    assert len(GUARD_NAMES) == len(GUARDS) + len(ATTACK_GUARDS)
+    assert len(set(GUARD_NAMES)) == len(GUARD_NAMES)

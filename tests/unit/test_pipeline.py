@@ -1,6 +1,7 @@
 """What a worker does with a message, and what the record says afterwards."""
 
 import asyncio
+import threading
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -8,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from functions import consumer
+from shared import verification
 from shared.dead_letter_store import find_dead_letter
 from shared.errors import LostLease, NotFound, Unavailable
 from shared.pause import pause_queue, resume_queue
@@ -15,6 +17,7 @@ from shared.pipeline import DONE
 from shared.submission_store import claim_submission, get_history, get_submission, move_submission
 from shared.submissions import Delivery, State
 from shared.timing import MAX_ATTEMPTS, RETRY_BASE
+from shared.verification import scan_fetched
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryContent, within
@@ -285,6 +288,21 @@ async def test_r24_when_every_record_fails_all_are_reported(env):
     records = [an_sqs_record("sub_" + str(n) * 26) for n in range(3)]
     answer = await consume(env, *records)
     assert answer == {"batchItemFailures": [{"itemIdentifier": r["messageId"]} for r in records]}
+
+
+async def test_r25_the_scans_of_one_batch_are_under_way_at_one_moment(env, monkeypatch):
+    """Who scans in the event loop instead of a thread waits here for siblings that it keeps from coming."""
+    together = threading.Barrier(3)
+
+    def scan_together(fetched):
+        together.wait(timeout=5)
+        return scan_fetched(fetched)
+
+    monkeypatch.setattr(verification, "scan_fetched", scan_together)
+    submissions = [await submitted(env, a_bundle(f"r25-{n}")) for n in range(together.parties)]
+    await consume(env, *(an_sqs_record(submission.id) for submission in submissions))
+    assert {(await record(env, submission)).attempts for submission in submissions} == {1}
+    assert {(await record(env, submission)).state for submission in submissions} == {State.PUBLISHED}
 
 
 async def test_content_that_vanished_is_a_fault_not_a_verdict(env):

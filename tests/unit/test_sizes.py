@@ -4,7 +4,7 @@ import hashlib
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.receipt_store import read_receipt, receipt_put
@@ -26,6 +26,8 @@ def size_of(submission: Submission) -> int:
 
 
 @given(reason=st.text(max_size=600), ref=st.text(max_size=300))
+@example(reason="\U0001f600" * 600, ref="")
+@example(reason="", ref="\1" * 300)
 def test_r32_a_row_is_at_most_700_bytes_in_any_script(reason, ref):
     repo_url = "https://github.com/" + "o" * 39 + "/" + "r" * 100
     assert size_of(a_submission(reason=reason, repo_url=repo_url, skill_name=f"o/r/slug@{ref}")) <= LARGEST_ROW
