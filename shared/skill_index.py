@@ -147,10 +147,12 @@ async def index_skill(skill: Skill, may_have_moved: bool = True) -> Skill:
 
 
 async def _follow_category(skill: Skill) -> None:
-    """Whoever counts an install meanwhile writes the same record: then it is looked at again."""
-    category = facet_of(skill, "category")
+    """To the category that the record has by now: a newer version may have followed its own already. Whoever counts an
+    install meanwhile writes the same record: then it is looked at again."""
+    name = skill.name.lower()
     async for _ in attempts_within(STORE_BUDGET):
-        counts = (await read_skills([skill.name])).counts.get(skill.name.lower())
+        read = await read_skills([name])
+        category, counts = facet_of(read.skills.get(name, skill), "category"), read.counts.get(name)
         if counts is None or not counts.record_version or counts.category == category:
             return
         moved = msgspec.structs.replace(counts, category=category, record_version=counts.record_version + 1)

@@ -6,13 +6,11 @@ import pytest
 
 from shared import intake
 from shared.blocklist import add_block, entry_for, find_block, find_entry
-from shared.community import count_installs
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.external_scan_results import on_critical
 from shared.external_scan_store import find_external_scan
 from shared.kv import Key, Put
 from shared.skill_admin import block_skill, delete_skill, unblock_skill, unyank_version, yank_version
-from shared.skill_index import counts_key
 from shared.skill_search import SkillQuery, list_skills, search_skills
 from shared.skill_store import find_skill, get_skill, get_versions
 from shared.stats import get_totals
@@ -52,42 +50,6 @@ async def listed(env):
     found = [await within(env, lambda q=q: list_skills(q)) for q in (SkillQuery(), SkillQuery(q="greeter"))]
     assert found[0].skills == found[1].skills
     return [one.name for one in found[0].skills]
-
-
-# --- category -------------------------------------------------------------------------------------------------------
-
-
-async def test_i14_a_version_of_another_category_moves_the_skill_with_its_installs_to_that_order():
-    class Installing(MemoryKV):
-        """While the record of its installs is moved, somebody installs it."""
-
-        async def put(self, put):
-            if put.key == counts_key(NAME) and '"category":"farm"' in put.doc and not done:
-                done.append(put)
-                await count_installs([NAME])
-            await super().put(put)
-
-    async def by_installs(category):
-        query = SkillQuery(category=category, sort="installs")
-        page = await within(env, lambda: list_skills(query))
-        return [(skill.name, page.counts_of(skill).installs) for skill in page.skills]
-
-    def files(category):
-        told = f"name: greeter\ndescription: Greets.\nmetadata:\n  category: {category}\n"
-        return [("SKILL.md", f"---\n{told}---\n# Hi\n")]
-
-    done = []
-    env = memory_env(Installing)
-    first = await within(env, lambda: intake.submit_bundle("greeter", files("zoo"), None, None, None))
-    await processed(env, first.submission)
-    await within(env, lambda: count_installs([NAME]))
-    assert (await by_installs("zoo"), await by_installs("farm")) == ([(NAME, 1)], [])
-    again = await within(env, lambda: intake.submit_bundle("greeter", files("farm"), first.upload_token, None, None))
-    await processed(env, again.submission)
-    assert (await by_installs("zoo"), await by_installs("farm")) == ([], [(NAME, 2)])
-    await within(env, lambda: yank_version(NAME, "1.0.1", "bad"))
-    assert (await by_installs("zoo"), await by_installs("farm")) == ([(NAME, 2)], [])
-    check_invariants(env.kv)
 
 
 # --- yank -----------------------------------------------------------------------------------------------------------
