@@ -106,7 +106,7 @@ async def submit_several(
     earlier = await find_answered(idempotency) if idempotency else None
     if earlier and earlier.outcomes is not None:
         return await _answered_before(earlier.outcomes)
-    room = await _refuse_when_full()
+    room = await (_room_left() if earlier else _refuse_when_full())  # what it has in the queue already, it is told
     taken = await take_key(idempotency) if idempotency else None
     if taken and taken.outcomes is not None:
         return await _answered_before(taken.outcomes)
@@ -241,14 +241,18 @@ def _draft(source: str, path: str, skill_name: str, **more: str | None) -> Submi
 
 
 async def _refuse_when_full() -> int:
+    room = await _room_left()
+    if room <= 0:
+        raise _queue_is_full()
+    return room
+
+
+async def _room_left() -> int:
     """How many more there is room for."""
     stats = await get_stats()
     if stats.active is None:
         raise Unavailable("The store does not answer, so nothing can be accepted safely.")
-    room = get_settings().max_active - stats.active
-    if room <= 0:
-        raise _queue_is_full()
-    return room
+    return get_settings().max_active - stats.active
 
 
 def _queue_is_full() -> TooManyRequests:

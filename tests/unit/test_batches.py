@@ -164,6 +164,20 @@ async def test_R31_what_found_the_queue_full_is_accepted_when_the_same_request_c
     assert len(env.queue.sent) == 2
 
 
+async def test_R31_a_batch_that_broke_off_at_its_end_is_told_what_it_has_though_it_filled_the_queue(monkeypatch):
+    async def breaks_off(*_):
+        raise Unavailable("down")
+
+    env = memory_env(max_active=2)
+    with monkeypatch.context() as patched:
+        patched.setattr("shared.intake.remember_all", breaks_off)
+        with pytest.raises(Unavailable):
+            await submit(env)
+    assert [answer.flag for answer in await submit(env)] == [None, None]
+    with pytest.raises(TooManyRequests):
+        await submit(env, once=ONCE._replace(key="x" * 16))
+
+
 async def test_the_same_skill_twice_in_a_batch_is_one_record(env):
     answers = await submit(env, [TWO[0]] * 4, None)
     assert len({answer.submission.id for answer in answers}) == 1
