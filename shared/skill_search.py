@@ -237,7 +237,11 @@ def _walked(query: SkillQuery, named: WordList, found: WordList) -> Candidates:
     first = [Candidate(f"n{e.sort}", e.name) for e in named.entries if _is_called(e, wanted)]
     if not named.is_complete:
         return Candidates(first, f"n{named.entries[-1].sort}")
-    others = (Candidate(f"w{e.sort}", e.name, e.word) for e in found.entries if _called(e.name, wanted) is None)
+    shown = {row.name for row in first}
+    # On a later page whoever is called so was shown before. On the first one they are all here: who is not is not in
+    # the list of names yet, and is found by the word.
+    left = (e for e in found.entries if e.name not in shown and not (query.after and _called(e.name, wanted)))
+    others = (Candidate(f"w{e.sort}", e.name, e.word) for e in left)
     rows = [*first, *islice(others, query.limit + 1)]
     return Candidates(rows, None if found.is_complete else f"w{found.entries[-1].sort}")
 

@@ -53,6 +53,14 @@ async def test_i14_what_was_lost_is_written_again_and_counted(env, limit):
     assert len((await within(env, lambda: list_skills(SkillQuery(sort="installs")))).skills) == 7
 
 
+async def test_names_that_an_older_release_did_not_index_are_found_by_their_words_until_they_are(env):
+    await a_platform(env, 2)
+    for key in [key for key in env.kv.items if key.pk.startswith("named:")]:
+        del env.kv.items[key]
+    found = await within(env, lambda: search_skills("skill"))
+    assert [one.name for one in found.skills] == ["uploads/anonymous/skill-0", "uploads/anonymous/skill-1"]
+
+
 async def test_skills_that_an_older_release_counted_get_into_the_order_of_their_category(env):
     await put_skills(env.kv, a_skill("a/b/one", 1), a_skill("a/b/two", 2), installs={"a/b/two": 5})
     for name, installs in (("a/b/one", 0), ("a/b/two", 5)):
