@@ -94,6 +94,10 @@ async def publish(
     if current and current.submission_id != submission.id:
         reason = f"The name {current.name} is taken by the skill of submission {current.submission_id}."
         return await move_submission(submission, State.ON_HOLD, "system", reason, parked_by="person")
+    if current and current.is_blocked and not current.is_blocked_by_rule:
+        # A person decided, and only a person lifts it: neither new content does, nor that the entry is gone.
+        reason = f"The skill {current.name} is blocked: {current.block_reason}"
+        return await move_submission(submission, State.BLOCKED, "system", reason, parked_by="person")
     if current and current.content_hash == submission.content_hash:
         version = current.current_version  # nothing new to publish
         as_read = Check(skill_key(current.name), {"recordVersion": current.record_version})
@@ -275,7 +279,6 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
     assert submission.content_hash  # what is published was scanned, and what is scanned is stored
     assert submission.published_version
     front_matter = report.front_matter
-    stays_blocked = current is not None and current.is_blocked and not current.is_blocked_by_rule
     return Skill(
         name=submission.skill_name,
         display_name=front_matter.name,
@@ -301,9 +304,6 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         unseen=submission.unseen,
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
-        # New content does not lift what a person decided.
-        is_blocked=stays_blocked,
-        block_reason=current.block_reason if current and stays_blocked else None,
         was_blocked=current.was_blocked if current else False,
         yanked_content=current.yanked_content if current else (),
         unindexed_since=submission.updated_at,

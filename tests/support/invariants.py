@@ -48,7 +48,7 @@ def check_invariants(kv: Any) -> None:
         if submission.state in CATEGORIES["published"]:
             hashes = {version.content_hash for version in versions[submission.skill_name.lower()]}
             assert submission.content_hash in hashes, "I4: published, so its version exists"
-    _check_marketplace(items, versions, histories)
+    _check_marketplace(items, submissions, versions, histories)
     _check_words(items, submissions.values())
     _check_counters(items, submissions)
     _check_skill_counters(items, versions)
@@ -129,7 +129,10 @@ def _check_words(items: Items, submissions: Iterable[Submission]) -> None:
 
 
 def _check_marketplace(
-    items: Items, versions: Mapping[str, list[SkillVersion]], histories: Mapping[str, list[HistoryEntry]]
+    items: Items,
+    submissions: Mapping[str, Submission],
+    versions: Mapping[str, list[SkillVersion]],
+    histories: Mapping[str, list[HistoryEntry]],
 ) -> None:
     for key, item in items.items():
         if not key.pk.startswith("skill:") or key.pk.startswith("skill:alias:"):
@@ -138,6 +141,11 @@ def _check_marketplace(
         assert key.pk == f"skill:{skill.name.lower()}", "I4: one skill per name"
         current = [v for v in versions[skill.name.lower()] if v.version == skill.current_version]
         assert [v.content_hash for v in current] == [skill.content_hash], "I4: a skill shows a version that exists"
+        owner = submissions.get(skill.submission_id)  # tests of single stores make skills without
+        if owner and skill.is_blocked:
+            assert owner.state not in CATEGORIES["published"], (
+                "I4: a submission is not published while its skill is blocked"
+            )
     for of_one_name in versions.values():
         for version in of_one_name:
             named = {

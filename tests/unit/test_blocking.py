@@ -60,6 +60,22 @@ async def test_blocking_a_published_submission_takes_its_skill_out_in_the_same_t
     check_invariants(env.kv)
 
 
+async def test_a_block_outlives_its_entry_and_its_submission_says_so(env):
+    submission = await published(env)
+    added = await add(env, submission.skill_name)
+    await within(env, lambda: admin_skills.remove_from_blocklist(added.entry.id, ADMIN, "by hand"))
+    await processed(env, await sent_again(env, submission))
+    held = await within(env, lambda: get_submission(submission.id))
+    assert (held.state, held.parked_by) == (State.BLOCKED, "person")
+    assert WHY in held.reason
+    assert await listed(env) == []
+    check_invariants(env.kv)
+    back = await within(env, lambda: admin.unblock(submission.id, ADMIN, "it was a mistake"))
+    assert back.state is State.PUBLISHED
+    assert await listed(env) == [submission.skill_name]
+    check_invariants(env.kv)
+
+
 async def test_the_same_content_under_another_name_is_blocked_and_a_near_copy_is_certain(env):
     submission = await published(env)
     held = await submitted(env, a_bundle("copy", TEXT))
