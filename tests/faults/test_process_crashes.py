@@ -122,9 +122,13 @@ def test_r09_a_write_of_a_dead_worker_that_comes_after_the_takeover_changes_noth
 @pytest.mark.parametrize("step", STEPS)
 def test_r01_a_worker_killed_after_this_step_costs_an_attempt_at_most_and_ends_once(faulty, killed, step):
     done = published_once(faulty, killed[step])
-    is_over = step in ("publish", "delete")
-    assert was_recovered(done) is not is_over
-    assert (done["attempts"] == 1) is is_over
+    if step in ("publish", "delete"):  # it was over: nobody had to finish it
+        # On a machine so busy that the worker ran out of time before, somebody took it over: then, and not else.
+        assert all(held >= SHORTEST_LEASE for held in times_held(done))
+        assert done["attempts"] == 1 + len(times_held(done))
+    else:
+        assert was_recovered(done)
+        assert done["attempts"] > 1
     asked = [key.sk for key in faulty.stored().items if key.pk == f"external-scan:{done['skillName']}"]
     assert asked == ["bandit"]
     eventually(lambda: faulty.unindexed() == 0, 60)  # what finds it was completed by the scan
