@@ -1,5 +1,6 @@
 """The marketplace costs as many requests among 2,000 skills as among 100, and no more round trips."""
 
+import asyncio
 import json
 
 import pytest
@@ -28,6 +29,15 @@ async def a_market(size: int):
     ]
     await put_skills(env.kv, *skills)
     return env
+
+
+@pytest.fixture(scope="module")
+def markets():
+    """For all tests that ask both of them for the same."""
+    markets = [asyncio.run(a_market(size)) for size in (100, 2000)]
+    for env in markets:
+        env.kv.freeze()
+    return markets
 
 
 async def ask(env, route, path, body=None):
@@ -60,11 +70,9 @@ async def ask(env, route, path, body=None):
         (TELL, f"/api/v1/skills/{SKILL}/reports", {"type": "other", "description": "x"}, 3),
     ],
 )
-async def test_as_many_requests_among_2000_skills_as_among_100(route, path, body, round_trips):
+async def test_as_many_requests_among_2000_skills_as_among_100(markets, route, path, body, round_trips):
     taken = []
-    for size in (100, 2000):
-        env = await a_market(size)
-        env.kv.freeze()
+    for env in markets:
         env.kv.forget()
         answer = await ask(env, route, path, body)
         assert answer.status in (200, 201), answer.text
