@@ -35,6 +35,7 @@ def sign_in(page: Page, platform: Platform) -> None:
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
 
 
-def serious_violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
+def serious_violations(page: Page, rules: tuple[str, ...] = ()) -> list[str]:
+    only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else None
+    found = Axe().run(page, options=only).response["violations"]
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in SERIOUS]
