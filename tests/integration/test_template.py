@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from local.cloudformation import load
-from tests.support.template_checks import CHECKS, ROOT, functions_of, linter_problems, problems_of
+from tests.support.template_checks import CHECKS, ROOT, functions_of, problems_of
+from tests.support.template_linter import linter_problems
 
 TEMPLATE = load(ROOT / "template.yaml")
 

@@ -1,9 +1,7 @@
 """What must hold in template.yaml and no linter knows. Each check takes the parsed template and returns the problems it
 found as sentences; an empty list is a good template. `test_template.py` also runs them on templates with mistakes."""
 
-import copy
 import importlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,106 +12,14 @@ from typing import Any
 from shared import timing
 from shared.settings import load_settings
 from shared.telemetry import NAMESPACE, SERVICE, Watched
+from tests.support.template_linter import linter_problems
+from tests.support.template_rights import ALLOWED
 
 Template = Mapping[str, Any]
 Problems = list[str]
 
 ROOT = Path(__file__).parents[2]
 GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function behind it may take
-
-# --- who may do what ------------------------------------------------------------------------------------------------
-# One line per function and resource, for review: only what the code of that function calls, so that a function that
-# is taken over can do nothing else. `Content/content/*` are the objects under a prefix of the bucket.
-
-READ = {"dynamodb:GetItem", "dynamodb:BatchGetItem"}
-WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem"}  # TransactWriteItems needs no name of its own
-QUERY = {"dynamodb:Query"}
-CHECK = {"dynamodb:ConditionCheckItem"}  # what publishes asks the blocklist in the same transaction
-# Asked by the event source mapping, with the function's role.
-RECEIVE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
-
-ALLOWED: dict[str, dict[str, set[str]]] = {
-    "SubmissionsApi": {
-        "Table": READ | QUERY | WRITE,
-        "Table/index/list": QUERY,
-        "Table/index/state": QUERY,
-        "Table/index/due": QUERY,  # what nobody works on, for the queue's health
-        "Content": {"s3:ListBucket"},  # health: HeadBucket
-        "Content/content/*": {"s3:PutObject"},
-        "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
-        "Secret": {"secretsmanager:GetSecretValue"},
-    },
-    "SkillsApi": {
-        "Table": READ | QUERY | WRITE,
-        "Table/index/list": QUERY,
-        "Table/index/state": QUERY,
-        "Content/content/*": {"s3:GetObject"},
-        "Secret": {"secretsmanager:GetSecretValue"},
-    },
-    "AdminApi": {
-        # dead letters that are settled, entries of the blocklist, skills under a bare slug
-        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},
-        "Table/index/list": QUERY,
-        "Table/index/state": QUERY,
-        "Table/index/due": QUERY,
-        "Content/content/*": {"s3:GetObject"},  # what is approved is published from the stored bytes; rescans
-        "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
-        "Secret": {"secretsmanager:GetSecretValue"},
-    },
-    "Pages": {
-        "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
-        "Table/index/list": QUERY,
-        "Table/index/state": QUERY,
-        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
-        "SubmissionQueue": {"sqs:SendMessage"},
-        "Secret": {"secretsmanager:GetSecretValue"},
-    },
-    "AdminPages": {
-        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # dead letters that are settled
-        "Table/index/list": QUERY,
-        "Table/index/state": QUERY,
-        "Table/index/due": QUERY,
-        "Content/content/*": {"s3:GetObject"},
-        "SubmissionQueue": {"sqs:SendMessage"},
-        "Secret": {"secretsmanager:GetSecretValue"},
-    },
-    "Webhooks": {
-        "Table": READ | WRITE,
-        "Table/index/due": QUERY,
-        "Content/content/*": {"s3:GetObject"},
-        "Secret": {"secretsmanager:GetSecretValue"},
-    },
-    "Consumer": {
-        "Table": READ | WRITE | CHECK,
-        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
-        "Content/dead-letters/*": {"s3:PutObject"},
-        "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
-        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
-        # Which model judges is a setting, and an inference profile spreads its calls over regions.
-        "arn:${AWS::Partition}:bedrock:*::foundation-model/*": {"bedrock:InvokeModel"},
-        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/*": {"bedrock:InvokeModel"},
-    },
-    "DeadLettersFunction": {
-        "Table": {"dynamodb:GetItem"} | WRITE,
-        "Content/dead-letters/*": {"s3:PutObject"},
-        "DeadLetters": RECEIVE,
-    },
-    "StuckScan": {
-        "Table": READ | WRITE | CHECK,
-        "Content/content/*": {"s3:GetObject"},
-        "Table/index/due": QUERY,
-        "Table/index/list": QUERY,  # dead letters and the oldest active, for the metrics of every tick
-        "Table/index/state": QUERY,
-        "SubmissionQueue": {"sqs:SendMessage"},
-    },
-    "Rescan": {
-        "Table": READ | WRITE,
-        "Table/index/list": QUERY,
-        "Content/content/*": {"s3:GetObject"},
-    },
-}
-# SAM gives these to the role of every function, and of every function behind a queue; it cannot be told not to.
-ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"}
 
 # --- who reads which setting ----------------------------------------------------------------------------------------
 
@@ -327,42 +233,6 @@ def _metrics_of(alarm: Template) -> list[dict[str, Any]]:
         return [dict(alarm)]
     stats = [metric["MetricStat"] for metric in alarm.get("Metrics", []) if "MetricStat" in metric]
     return [{**stat["Metric"], "Period": stat["Period"]} for stat in stats]
-
-
-# --- the linter -----------------------------------------------------------------------------------------------------
-
-
-def linter_problems(template: Template) -> Problems:
-    """The linter sees the transformed template: in the source, it overlooks most mistakes."""
-    from cfnlint.api import ManualArgs, lint
-    from samtranslator.model.exceptions import InvalidDocumentException
-
-    try:
-        transformed = transform(template)
-    except InvalidDocumentException as error:
-        return [cause.message for cause in error.causes]
-    found = lint(json.dumps(transformed), config=ManualArgs(regions=["us-east-1"]))
-    return [f"{match.rule.id} {match.message} at {match.path}" for match in found] + _role_problems(transformed)
-
-
-def transform(template: Template) -> dict[str, Any]:
-    """As `sam deploy` would have it, without asking AWS anything."""
-    from boto3 import Session
-    from samtranslator.parser.parser import Parser
-    from samtranslator.translator.translator import Translator
-
-    source = copy.deepcopy(dict(template))
-    # What `sam package` puts in the place of folders.
-    source["Globals"]["Function"]["CodeUri"] = "s3://packages/code"
-    source["Resources"]["Dependencies"]["Properties"]["ContentUri"] = "s3://packages/layer"
-    translator = Translator({}, Parser(), boto_session=Session(region_name="us-east-1"))
-    return translator.translate(source, parameter_values={})
-
-
-def _role_problems(transformed: Template) -> Problems:
-    roles = [r["Properties"] for r in transformed["Resources"].values() if r["Type"] == "AWS::IAM::Role"]
-    managed = {arn.rpartition("/")[2] for role in roles for arn in role.get("ManagedPolicyArns", [])}
-    return [f"a role has the managed policy {name}" for name in managed - ADDED_BY_SAM]
 
 
 CHECKS = (

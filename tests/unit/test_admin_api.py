@@ -164,6 +164,8 @@ def test_nobody_decides_about_what_is_not_there():
         path = {"id": "sub_00000000000000000000000000"}
         answer = ask(f"POST {ADMIN}/submissions/{{id}}/{verb}", path=path, body={"reason": WHY})
         assert error_of(answer) == (404, "not_found")
+    for verb in ("block", "unblock", "rescan", "delete"):
+        assert error_of(ask(f"POST {SKILL}/{verb}", path=NOBODY, body={"reason": WHY})) == (404, "skill_not_found")
 
 
 def test_what_the_blocklist_names_is_approved_when_its_entry_is_gone():
@@ -353,11 +355,6 @@ def test_a_skill_is_blocked_lifted_yanked_rescanned_and_deleted():
     assert error_of(about("delete", submission)) == (404, "skill_deleted")
     actions = [entry.action for entry in reversed(audit())]
     assert actions == ["block skill", "unblock skill", "yank", "unyank", "rescan", "delete skill"]
-
-
-def test_nobody_decides_about_a_skill_that_is_not_there():
-    for verb in ("block", "unblock", "rescan", "delete"):
-        assert error_of(ask(f"POST {SKILL}/{verb}", path=NOBODY, body={"reason": WHY})) == (404, "skill_not_found")
 
 
 def test_everything_under_older_rules_is_rescanned():

@@ -1,0 +1,92 @@
+"""One line per function and resource, for review: only what the code of that function calls, so that a function that
+is taken over can do nothing else. `Content/content/*` are the objects under a prefix of the bucket."""
+
+READ = {"dynamodb:GetItem", "dynamodb:BatchGetItem"}
+WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem"}  # TransactWriteItems needs no name of its own
+QUERY = {"dynamodb:Query"}
+CHECK = {"dynamodb:ConditionCheckItem"}  # what publishes asks the blocklist in the same transaction
+# Asked by the event source mapping, with the function's role.
+RECEIVE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
+
+ALLOWED: dict[str, dict[str, set[str]]] = {
+    "SubmissionsApi": {
+        "Table": READ | QUERY | WRITE,
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Table/index/due": QUERY,  # what nobody works on, for the queue's health
+        "Content": {"s3:ListBucket"},  # health: HeadBucket
+        "Content/content/*": {"s3:PutObject"},
+        "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "SkillsApi": {
+        "Table": READ | QUERY | WRITE,
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "AdminApi": {
+        # dead letters that are settled, entries of the blocklist, skills under a bare slug
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Table/index/due": QUERY,
+        "Content/content/*": {"s3:GetObject"},  # what is approved is published from the stored bytes; rescans
+        "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "Pages": {
+        "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "SubmissionQueue": {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "AdminPages": {
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # dead letters that are settled
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Table/index/due": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+        "SubmissionQueue": {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "Webhooks": {
+        "Table": READ | WRITE,
+        "Table/index/due": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "Consumer": {
+        "Table": READ | WRITE | CHECK,
+        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/dead-letters/*": {"s3:PutObject"},
+        "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
+        # Which model judges is a setting, and an inference profile spreads its calls over regions.
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/*": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/*": {"bedrock:InvokeModel"},
+    },
+    "DeadLettersFunction": {
+        "Table": {"dynamodb:GetItem"} | WRITE,
+        "Content/dead-letters/*": {"s3:PutObject"},
+        "DeadLetters": RECEIVE,
+    },
+    "StuckScan": {
+        "Table": READ | WRITE | CHECK,
+        "Content/content/*": {"s3:GetObject"},
+        "Table/index/due": QUERY,
+        "Table/index/list": QUERY,  # dead letters and the oldest active, for the metrics of every tick
+        "Table/index/state": QUERY,
+        "SubmissionQueue": {"sqs:SendMessage"},
+    },
+    "Rescan": {
+        "Table": READ | WRITE,
+        "Table/index/list": QUERY,
+        "Content/content/*": {"s3:GetObject"},
+    },
+}
+# SAM gives these to the role of every function, and of every function behind a queue; it cannot be told not to.
+ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"}
