@@ -1,26 +1,41 @@
-"""moto in its server form, on a free port, with one lock around DynamoDB: bare, it is not atomic under threads."""
+"""moto in its server form, on a free port, with one lock around DynamoDB: bare, it is not atomic under threads.
 
+In a process of its own: beside the tests it would share their interpreter lock and be traced with them."""
+
+import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
 def moto_server() -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.support.moto_server"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        url = server.stdout.readline().strip()
+        assert url, "moto did not start: see above"
+        yield url
+        server.stdin.close()  # it ends with its input, also when the tests are killed
+        server.wait(timeout=30)
+
+
+def main() -> None:
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = _one_at_a_time(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, app, threaded=True)
     server.daemon_threads = True  # an SQS long poll must not hold up the end of the tests
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    sys.stdin.read()
+    server.shutdown()
 
 
 def _one_at_a_time(app):
@@ -34,3 +49,7 @@ def _one_at_a_time(app):
             return list(app(environ, start_response))
 
     return locked
+
+
+if __name__ == "__main__":
+    main()
