@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from shared.dynamo_kv import DynamoKV
-from shared.kv import Put
-from shared.stats import COUNTER_SHARDS
-from shared.submission_store import create
-from shared.submissions import State, Submission, new_id
+from shared.records.submissions import State, Submission, new_id
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import Put
+from shared.submissions.counters import COUNTER_SHARDS
+from shared.submissions.submission_store import create
 from shared.worker_context import Env, run_with_worker_env
 from tests.support.catalogue import a_skill, puts_of
 

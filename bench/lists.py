@@ -32,17 +32,17 @@ from botocore.config import Config
 
 from bench.list_records import env_of, skill_items, submission_items
 from local.emulator import Emulator
-from shared import aws, dynamo_kv
-from shared.aws import Aws
-from shared.dynamo_kv import DynamoKV
+from shared.marketplace.skill_search import SkillQuery, list_skills
+from shared.marketplace.skill_store import get_skill_with_counts, get_versions
+from shared.records.submissions import State
 from shared.settings import load_settings
-from shared.skill_search import SkillQuery, list_skills
-from shared.skill_store import get_skill_with_counts, get_versions
-from shared.stats import get_totals
-from shared.submission_list import ListQuery, list_submissions
-from shared.submission_search import search_submissions
-from shared.submission_store import get_history, get_submission
-from shared.submissions import State
+from shared.storage import aws, dynamo_kv
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
+from shared.submissions.counters import get_totals
+from shared.submissions.submission_list import ListQuery, list_submissions
+from shared.submissions.submission_search import search_submissions
+from shared.submissions.submission_store import get_history, get_submission
 from shared.worker_context import run_with_worker_env
 from tests.support.resources import client, create_resources
 

@@ -35,12 +35,12 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from shared.aws import Aws
-from shared.dynamo_kv import DynamoKV
-from shared.kv import Key
+from shared.records.submissions import State, Submission, new_id
 from shared.settings import Settings
-from shared.submission_store import create, get_submissions_fresh, submission_key
-from shared.submissions import State, Submission, new_id
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import Key
+from shared.submissions.submission_store import create, get_submissions_fresh, submission_key
 from shared.worker_context import Env, run_with_worker_env
 from tests.support.stub_dynamo import TABLE, StubDynamo
 

@@ -1,5 +1,5 @@
 """What operators do, behind a bearer token. Each route declares the least role it needs; what a decision needs depends
-on what was decided before, and shared/admin.py knows it. Every action takes a reason and leaves an audit entry."""
+on what was decided before, and shared/moderation knows it. Every action takes a reason and leaves an audit entry."""
 
 from collections.abc import Awaitable, Callable
 
@@ -23,17 +23,17 @@ from functions.admin_skills_api import SKILL_ROUTES
 from functions.admin_upkeep_api import UPKEEP_ROUTES
 from functions.http import Answer, Request, http_handler
 from functions.operations import Operation, operation
-from shared import admin
-from shared.cursor import make_cursor, read_cursor
+from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
-from shared.dead_letter_store import get_dead_letters
-from shared.pause import find_pause
-from shared.queue_status import QueueStatus, get_queue_status
-from shared.recovery import RecoveryReport
-from shared.secret_store import AdminToken
-from shared.submission_store import SubmissionRow, get_stuck_submissions, row_of
-from shared.submissions import Submission, rescue_of
+from shared.moderation import submission_decisions
+from shared.records.submissions import Submission, rescue_of
+from shared.storage.secret_store import AdminToken
+from shared.submissions.dead_letter_store import get_dead_letters
+from shared.submissions.pause import find_pause
+from shared.submissions.queue_status import QueueStatus, get_queue_status
+from shared.submissions.submission_store import SubmissionRow, get_stuck_submissions, row_of
 from shared.timing import scaled
+from shared.verification.recovery import RecoveryReport
 
 # --- what is stuck --------------------------------------------------------------------------------------------------
 
@@ -50,13 +50,15 @@ async def list_stuck(request: Request) -> Answer:
 @operation("Recover everything that is stuck, now", gives=RecoveryReport, role="admin")
 async def requeue_all_stuck(request: Request, body: Because, by: AdminToken) -> Answer:
     """The stuck scan itself, the same code as the schedule."""
-    return Answer(await admin.rescue_all_stuck(by, body.reason))
+    return Answer(await submission_decisions.rescue_all_stuck(by, body.reason))
 
 
 @operation("Recover one stuck submission, now", gives=Rescued, role="admin", refuses=(404,))
 async def requeue_stuck(request: Request, body: Because, by: AdminToken) -> Answer:
     """`done` says what the stuck scan would have done with it; `leave` when nothing is wrong with it."""
-    return Answer(Rescued(request.path["id"], await admin.rescue_stuck(request.path["id"], by, body.reason)))
+    return Answer(
+        Rescued(request.path["id"], await submission_decisions.rescue_stuck(request.path["id"], by, body.reason))
+    )
 
 
 # --- submissions ----------------------------------------------------------------------------------------------------
@@ -76,25 +78,25 @@ OF_REVIEWERS = (
 )
 approve = _decision(
     "Approve and publish from the stored files, as CERTIFIED",
-    admin.approve,
+    submission_decisions.approve,
     "reviewer",
     f"{OF_REVIEWERS} 409 `blocklisted` while an entry of the blocklist names it.",
 )
-reject = _decision("Reject, with the reason its author reads", admin.reject, "reviewer", OF_REVIEWERS)
-retry = _decision("Start again with a full set of attempts", admin.requeue, "reviewer", OF_REVIEWERS)
+reject = _decision("Reject, with the reason its author reads", submission_decisions.reject, "reviewer", OF_REVIEWERS)
+retry = _decision("Start again with a full set of attempts", submission_decisions.requeue, "reviewer", OF_REVIEWERS)
 block = _decision(
     "Block: out of the marketplace, on the blocklist, copies caught",
-    admin.block,
+    submission_decisions.block,
     "admin",
     "Adds entries for its name in its source and for its content.",
 )
 unblock = _decision(
     "Lift a block and verify again",
-    admin.unblock,
+    submission_decisions.unblock,
     "admin",
     "Takes away the entries that a block of it made. 409 `blocklisted` while another one names it.",
 )
-dequeue = _decision("Take out of the queue", admin.dequeue, "admin", "Only an admin reopens it.")
+dequeue = _decision("Take out of the queue", submission_decisions.dequeue, "admin", "Only an admin reopens it.")
 
 
 @operation("Retry everything in a state whose reason begins so", gives=RetriedPage, role="admin")
@@ -103,10 +105,12 @@ async def retry_all(request: Request, body: RetryAll, by: AdminToken) -> Answer:
     null."""
     about = f"retry {body.state} {body.reason_prefix}"
     after = await read_cursor(body.cursor, about)
-    return await _retried(await admin.requeue_all(body.state, body.reason_prefix, by, body.reason, after), about)
+    return await _retried(
+        await submission_decisions.requeue_all(body.state, body.reason_prefix, by, body.reason, after), about
+    )
 
 
-async def _retried(page: admin.Retried, about: str) -> Answer:
+async def _retried(page: submission_decisions.Retried, about: str) -> Answer:
     cursor = await make_cursor(page.next_position, about)
     return Answer(RetriedPage(page.retried, page.failed, page.left, page.more, cursor))
 
@@ -124,7 +128,7 @@ async def list_dead_letters(request: Request, query: PageQuery) -> Answer:
 
 @operation("Retry the submission of a dead letter", gives=SubmissionRow, role="reviewer", refuses=(403, 404, 409))
 async def retry_dead_letter(request: Request, body: Because, by: AdminToken) -> Answer:
-    return Answer(row_of(await admin.retry_dead_letter(request.path["id"], by, body.reason)))
+    return Answer(row_of(await submission_decisions.retry_dead_letter(request.path["id"], by, body.reason)))
 
 
 @operation("Retry all dead letters of a reason", gives=RetriedPage, role="admin")
@@ -133,12 +137,14 @@ async def retry_dead_letters(request: Request, body: RetryLetters, by: AdminToke
     null."""
     about = f"retry dead letters {body.letter_reason}"
     after = await read_cursor(body.cursor, about)
-    return await _retried(await admin.retry_dead_letters(body.letter_reason, by, body.reason, after), about)
+    return await _retried(
+        await submission_decisions.retry_dead_letters(body.letter_reason, by, body.reason, after), about
+    )
 
 
 @operation("Discard a dead letter", gives=Discarded, role="admin", refuses=(404,))
 async def discard_dead_letter(request: Request, body: Because, by: AdminToken) -> Answer:
-    await admin.discard_dead_letter(request.path["id"], by, body.reason)
+    await submission_decisions.discard_dead_letter(request.path["id"], by, body.reason)
     return Answer(Discarded(request.path["id"], True))
 
 
@@ -150,12 +156,12 @@ async def queue_status(request: Request) -> Answer:
 @operation("Pause the queue", gives=PauseState, role="admin")
 async def pause(request: Request, body: PauseFor, by: AdminToken) -> Answer:
     """Nothing new is started; what waits keeps its place. A pause always ends by itself."""
-    return Answer(PauseState(await admin.pause(by, body.reason, scaled(minutes=body.minutes))))
+    return Answer(PauseState(await submission_decisions.pause(by, body.reason, scaled(minutes=body.minutes))))
 
 
 @operation("End a pause", gives=PauseState, role="admin")
 async def resume(request: Request, body: Because, by: AdminToken) -> Answer:
-    await admin.resume(by, body.reason)
+    await submission_decisions.resume(by, body.reason)
     return Answer(PauseState(None))
 
 

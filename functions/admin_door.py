@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from functions.http import STATUS, Answer, Request, Route
 from functions.page_answers import cookie, page, see_other
-from shared.audit import get_audit
+from shared.access.audit import get_audit
+from shared.access.sessions import SESSION_TTL, Session, check_form_word, find_session, form_word_of, open_session
 from shared.db import now
 from shared.errors import RequestError, TooManyRequests, Unauthorized
-from shared.pause import find_pause
-from shared.sessions import SESSION_TTL, Session, check_form_word, find_session, form_word_of, open_session
+from shared.submissions.pause import find_pause
 
 SESSION = "session"
 SIGN_IN = "sign-in"  # a cookie for the time of signing in: the form's word is bound to it

@@ -9,31 +9,31 @@ from functions.admin_door import Told, act, section, section_page, sign_in, sign
 from functions.evidence import get_evidence
 from functions.http import STATUS, Answer, Request, http_handler
 from functions.page_answers import explain
-from shared import admin, admin_upkeep
-from shared.auth import get_tokens, token_id
-from shared.community import list_reports
-from shared.cursor import make_cursor, read_cursor
+from shared.access.auth import get_tokens, token_id
+from shared.access.cursor import make_cursor, read_cursor
+from shared.access.sessions import Session
 from shared.db import now
-from shared.dead_letter_store import get_dead_letters
 from shared.errors import InvalidRequest, NotFound, RequestError
-from shared.pause import find_pause
-from shared.recount import Progress
-from shared.sessions import Session
-from shared.stats import get_hours
-from shared.submission_list import ListQuery, list_submissions
-from shared.submission_store import Stuck, get_history, get_stuck_submissions, get_submission
-from shared.submissions import PARKED_STATES, State
-from shared.waiting import get_oldest
+from shared.marketplace.community import list_reports
+from shared.moderation import maintenance, submission_decisions
+from shared.moderation.recount import Progress
+from shared.records.submissions import PARKED_STATES, State
+from shared.submissions.counters import get_hours
+from shared.submissions.dead_letter_store import get_dead_letters
+from shared.submissions.pause import find_pause
+from shared.submissions.queue_position import get_oldest
+from shared.submissions.submission_list import ListQuery, list_submissions
+from shared.submissions.submission_store import Stuck, get_history, get_stuck_submissions, get_submission
 from shared.web import charts, views
 
 REVIEWED = tuple(state for state in State if state in PARKED_STATES)
 VERBS = {
-    "approve": admin.approve,
-    "reject": admin.reject,
-    "block": admin.block,
-    "unblock": admin.unblock,
-    "requeue": admin.requeue,
-    "dequeue": admin.dequeue,
+    "approve": submission_decisions.approve,
+    "reject": submission_decisions.reject,
+    "block": submission_decisions.block,
+    "unblock": submission_decisions.unblock,
+    "requeue": submission_decisions.requeue,
+    "dequeue": submission_decisions.dequeue,
 }
 SHOWN = 50
 AUDIT_SHOWN = 100
@@ -92,9 +92,9 @@ async def show_queue(request: Request, session: Session, told: Told, counting: P
 async def stuck(request: Request) -> Answer:
     async def requeue(session: Session, form: dict[str, str]) -> str:
         if form.get("id"):
-            await admin.rescue_stuck(form["id"], session.token, form.get("why", ""))
+            await submission_decisions.rescue_stuck(form["id"], session.token, form.get("why", ""))
         else:
-            await admin.rescue_all_stuck(session.token, form.get("why", ""))
+            await submission_decisions.rescue_all_stuck(session.token, form.get("why", ""))
         return "stuck"
 
     return await act(request, "/admin/queue", show_queue, requeue)
@@ -104,12 +104,12 @@ async def dead_letters(request: Request) -> Answer:
     async def settle(session: Session, form: dict[str, str]) -> str:
         letter_id, why = form.get("id", ""), form.get("why", "")
         if form.get("action") == "discard":
-            await admin.discard_dead_letter(letter_id, session.token, why)
+            await submission_decisions.discard_dead_letter(letter_id, session.token, why)
             return "discard"
         if letter_id:
-            await admin.retry_dead_letter(letter_id, session.token, why)
+            await submission_decisions.retry_dead_letter(letter_id, session.token, why)
         else:
-            portion = await admin.retry_dead_letters(form.get("reason", ""), session.token, why)
+            portion = await submission_decisions.retry_dead_letters(form.get("reason", ""), session.token, why)
             return "retry-more" if portion.next_position else "retry-all"
         return "retry"
 
@@ -119,9 +119,9 @@ async def dead_letters(request: Request) -> Answer:
 async def pause(request: Request) -> Answer:
     async def switch(session: Session, form: dict[str, str]) -> str:
         if form.get("action") == "resume":
-            await admin.resume(session.token, form.get("why", ""))
+            await submission_decisions.resume(session.token, form.get("why", ""))
             return "resume"
-        await admin.pause(session.token, form.get("why", ""), _hours(form.get("hours", "1")))
+        await submission_decisions.pause(session.token, form.get("why", ""), _hours(form.get("hours", "1")))
         return "pause"
 
     return await act(request, "/admin/queue", show_queue, switch)
@@ -132,7 +132,7 @@ async def recount(request: Request) -> Answer:
 
     async def repair(session: Session, form: dict[str, str]) -> str:
         run_id = await read_cursor(form.get("cursor") or None, "recount")
-        progress = await admin_upkeep.repair_counters(session.token, form.get("why", ""), run_id)
+        progress = await maintenance.repair_counters(session.token, form.get("why", ""), run_id)
         return "repair" if progress.recount else "repair-later"
 
     if request.form().get("action") == "repair":
@@ -140,7 +140,7 @@ async def recount(request: Request) -> Answer:
     session = await signed_in(request)
     try:
         run_id = await read_cursor(request.form().get("cursor") or None, "recount")
-        progress = await admin_upkeep.recount(session.token, run_id)
+        progress = await maintenance.recount(session.token, run_id)
     except RequestError as error:
         return await show_queue(request, session, Told(problem=str(error), status=STATUS[type(error)]))
     return await show_queue(request, session, Told(), progress)
@@ -158,7 +158,7 @@ async def show_access(request: Request, session: Session, told: Told) -> Answer:
 
 async def revoke(request: Request) -> Answer:
     async def end(session: Session, form: dict[str, str]) -> str:
-        await admin_upkeep.revoke_token(form.get("id", ""), session.token, form.get("why", ""))
+        await maintenance.revoke_token(form.get("id", ""), session.token, form.get("why", ""))
         return "revoke"
 
     return await act(request, "/admin/access", show_access, end)
@@ -204,7 +204,7 @@ async def _evidence(submission_id: str | None, at: datetime) -> Any:
         return None
     receipt, files = await get_evidence(record)
     shown = views.submission_view(record, history, at, None, receipt, files)
-    return {"submission": record, "role": admin.role_for(record), **shown}
+    return {"submission": record, "role": submission_decisions.role_for(record), **shown}
 
 
 def _version(text: str | None) -> int | None:

@@ -6,15 +6,15 @@ from typing import Annotated, Literal
 import msgspec
 
 from functions.blocklist_api import Entry
-from shared.audit import MAX_REASON, AuditEntry
-from shared.community import Report
-from shared.dead_letter_store import DeadLetter
-from shared.external_scans import Link
-from shared.pause import Pause
-from shared.recount import Progress
-from shared.skills import Skill
-from shared.submission_store import SubmissionRow
-from shared.submissions import Rescue, State
+from shared.access.audit import MAX_REASON, AuditEntry
+from shared.marketplace.community import Report
+from shared.moderation.recount import Progress
+from shared.records.external_scans import Link
+from shared.records.skills import Skill
+from shared.records.submissions import Rescue, State
+from shared.submissions.dead_letter_store import DeadLetter
+from shared.submissions.pause import Pause
+from shared.submissions.submission_store import SubmissionRow
 
 Why = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]

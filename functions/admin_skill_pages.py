@@ -8,24 +8,24 @@ from urllib.parse import urlencode
 from functions.admin_door import Told, act, section_page
 from functions.http import Answer, Request
 from functions.skill_pages import get_version_views
-from shared import admin, admin_skills
-from shared.blocklist import SEVERITIES, BlockEntry, list_blocks
-from shared.community import list_reports
+from shared.access.sessions import Session
 from shared.db import now
 from shared.errors import Conflict, InvalidRequest, NotFound
-from shared.secret_store import AdminToken
-from shared.sessions import Session
-from shared.skill_store import get_skill_with_counts
-from shared.web import skill_views as views
+from shared.evidence.blocklist import SEVERITIES, BlockEntry, list_blocks
+from shared.marketplace.community import list_reports
+from shared.marketplace.skill_store import get_skill_with_counts
+from shared.moderation import skill_decisions, submission_decisions
+from shared.storage.secret_store import AdminToken
+from shared.web import skill_views
 
 REPORTS = 50
 SKILL_VERBS: dict[str, Callable[[str, AdminToken, str], Awaitable[Any]]] = {
-    "block": admin_skills.block_skill,
-    "unblock": admin_skills.unblock_skill,
-    "rescan": admin.rescan_skill,
-    "delete": admin_skills.delete_skill,
+    "block": skill_decisions.block_skill,
+    "unblock": skill_decisions.unblock_skill,
+    "rescan": submission_decisions.rescan_skill,
+    "delete": skill_decisions.delete_skill,
 }
-VERSION_VERBS = {"yank": admin_skills.yank, "unyank": admin_skills.unyank}
+VERSION_VERBS = {"yank": skill_decisions.yank, "unyank": skill_decisions.unyank}
 
 
 async def show_skills(request: Request, session: Session, told: Told) -> Answer:
@@ -55,7 +55,7 @@ async def change_skill(request: Request) -> Answer:
 
 async def settle_report(request: Request) -> Answer:
     async def settle(session: Session, form: dict[str, str]) -> str:
-        await admin_skills.settle_report(form.get("id", ""), session.token, form.get("why", ""))
+        await skill_decisions.settle_report(form.get("id", ""), session.token, form.get("why", ""))
         return "settle"
 
     return await act(request, "/admin/skills", show_skills, settle)
@@ -79,9 +79,9 @@ async def show_blocklist(request: Request, session: Session, told: Told) -> Answ
 async def change_blocklist(request: Request) -> Answer:
     async def change(session: Session, form: dict[str, str]) -> str:
         if form.get("action") == "remove":
-            await admin_skills.remove_from_blocklist(form.get("id", ""), session.token, form.get("why", ""))
+            await skill_decisions.remove_from_blocklist(form.get("id", ""), session.token, form.get("why", ""))
             return "unlist"
-        added = await admin_skills.add_to_blocklist(_entry(form), session.token, form.get("why", ""))
+        added = await skill_decisions.add_to_blocklist(_entry(form), session.token, form.get("why", ""))
         if added.failed:
             left = ", ".join(added.failed)
             raise Conflict(
@@ -98,8 +98,8 @@ class Chosen(NamedTuple):
 
     problem: str | None = None
     candidates: Sequence[str] = ()
-    skill: views.SkillView | None = None
-    versions: Sequence[views.VersionView] = ()
+    skill: skill_views.SkillView | None = None
+    versions: Sequence[skill_views.VersionView] = ()
     open_reports: int | None = None
 
 
@@ -111,7 +111,7 @@ async def _find(name: str) -> Chosen | None:
     except (NotFound, Conflict) as error:
         return Chosen(str(error), (error.details or {}).get("candidates", ()))
     versions = await get_version_views(skill)
-    shown = views.skill_view(skill, counts, now())
+    shown = skill_views.skill_view(skill, counts, now())
     return Chosen(skill=shown, versions=versions, open_reports=counts.open_reports if counts else None)
 
 
@@ -122,7 +122,7 @@ def _entry(form: dict[str, str]) -> BlockEntry:
         raise InvalidRequest("Say which skill this is about.", code="invalid_skill_name")
     if severity not in SEVERITIES:
         raise InvalidRequest(f"`severity` must be one of {', '.join(SEVERITIES)}.", code="invalid_severity")
-    name, source, content_hash = admin_skills.scoped(
+    name, source, content_hash = skill_decisions.scoped(
         given["skillName"], given["sourceUrl"], given["contentHash"], form.get("global") == "yes"
     )
     return BlockEntry(

@@ -19,14 +19,14 @@ from functions.admin_shapes import (
 from functions.blocklist_api import entry_of
 from functions.http import Answer, Request
 from functions.operations import Operation, operation
-from shared import admin, admin_skills
-from shared.blocklist import BlockEntry
-from shared.community import list_reports
-from shared.cursor import make_cursor, read_cursor
+from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
-from shared.rescan import Rescanned, RescanReport
-from shared.secret_store import AdminToken
-from shared.skills import Skill
+from shared.evidence.blocklist import BlockEntry
+from shared.marketplace.community import list_reports
+from shared.moderation import skill_decisions, submission_decisions
+from shared.records.skills import Skill
+from shared.storage.secret_store import AdminToken
+from shared.verification.rescan import Rescanned, RescanReport
 
 
 @operation("Add to the blocklist, or sharpen an entry", gives=EntryAdded, role="admin", refuses=(409,))
@@ -44,7 +44,7 @@ async def add_entry(request: Request, body: NewEntry, by: AdminToken) -> Answer:
         evidence_urls=tuple(body.evidence_urls),
         discovered_at=now(),
     )
-    added = await admin_skills.add_to_blocklist(entry, by, body.reason)
+    added = await skill_decisions.add_to_blocklist(entry, by, body.reason)
     return Answer(EntryAdded(entry_of(added.entry), added.taken_out, added.failed))
 
 
@@ -56,12 +56,12 @@ async def remove_entry(request: Request, body: BlockScope, by: AdminToken) -> An
     named = BlockEntry(
         skill_name=name, source_url=source, content_hash=content_hash, reason=body.reason, discovered_at=now()
     )
-    removed = await admin_skills.remove_from_blocklist(named.id, by, body.reason)
+    removed = await skill_decisions.remove_from_blocklist(named.id, by, body.reason)
     return Answer(EntryRemoved(entry_of(removed.entry), removed.still_blocked, removed.failed))
 
 
 def _scope(body: BlockScope) -> tuple[str, str | None, str | None]:
-    return admin_skills.scoped(body.skill_name, body.source_url, body.content_hash, body.everywhere)
+    return skill_decisions.scoped(body.skill_name, body.source_url, body.content_hash, body.everywhere)
 
 
 def _about_skill(summary: str, decide: Callable[[str, AdminToken, str], Awaitable[Skill]], details: str) -> Operation:
@@ -78,18 +78,18 @@ def skill_named(request: Request) -> str:
 
 block_skill = _about_skill(
     "Take a skill out of the marketplace",
-    admin_skills.block_skill,
+    skill_decisions.block_skill,
     "Its submission is blocked with it, its name and content are on the blocklist, copies are caught.",
 )
 unblock_skill = _about_skill(
     "Put a blocked skill back",
-    admin_skills.unblock_skill,
+    skill_decisions.unblock_skill,
     "Its submission is published again, and the entries that its block made are gone. 409 `blocklisted` while another"
     " one names it, like one that a person made. What newer rules found is cleared for this content and these rules.",
 )
 delete_skill = _about_skill(
     "Delete a skill for good",
-    admin_skills.delete_skill,
+    skill_decisions.delete_skill,
     "A tombstone: nothing of it is served any more, and its name is never used again.",
 )
 
@@ -106,22 +106,22 @@ def _about_version(
 
 yank = _about_version(
     "Yank a version",
-    admin_skills.yank,
+    skill_decisions.yank,
     "It stays to be seen, marked; the newest version that is not yanked is the current one.",
 )
-unyank = _about_version("Take back a yank", admin_skills.unyank, "409 `nothing_to_change` when it is not yanked.")
+unyank = _about_version("Take back a yank", skill_decisions.unyank, "409 `nothing_to_change` when it is not yanked.")
 
 
 @operation("Scan a published skill again, under the rules of today", gives=Rescanned, role="admin", refuses=(404, 409))
 async def rescan_skill(request: Request, body: Because, by: AdminToken) -> Answer:
     """From the stored files. Only a worse verdict takes it out of the marketplace."""
-    return Answer(await admin.rescan_skill(skill_named(request), by, body.reason))
+    return Answer(await submission_decisions.rescan_skill(skill_named(request), by, body.reason))
 
 
 @operation("Scan everything again that was published under older rules", gives=RescanReport, role="admin")
 async def rescan_all(request: Request, body: Because, by: AdminToken) -> Answer:
     """What the daily schedule does, as far as there is time now; `more` tells whether something is left."""
-    return Answer(await admin.rescan_all(by, body.reason))
+    return Answer(await submission_decisions.rescan_all(by, body.reason))
 
 
 @operation("What readers reported, newest first", gives=ReportList, role="reviewer")
@@ -135,7 +135,7 @@ async def get_reports(request: Request, query: ReportQuery) -> Answer:
 @operation("Settle a report", gives=ReportRow, role="admin", refuses=(404, 409))
 async def settle_report(request: Request, body: Because, by: AdminToken) -> Answer:
     """`reason` says what came of it. 409 `already_settled` when somebody was faster."""
-    return Answer(report_of(await admin_skills.settle_report(request.path["id"], by, body.reason)))
+    return Answer(report_of(await skill_decisions.settle_report(request.path["id"], by, body.reason)))
 
 
 SKILL = "/api/v1/admin/skills/{owner}/{repo}/{skill}"

@@ -18,13 +18,13 @@ from functions.admin_shapes import (
 )
 from functions.http import Answer, Request
 from functions.operations import operation
-from shared import admin_upkeep
-from shared.audit import get_audit_of
-from shared.auth import Revocation, get_tokens, token_id
-from shared.cursor import make_cursor, read_cursor
+from shared.access.audit import get_audit_of
+from shared.access.auth import Revocation, get_tokens, token_id
+from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
 from shared.errors import InvalidRequest
-from shared.secret_store import AdminToken
+from shared.moderation import maintenance
+from shared.storage.secret_store import AdminToken
 
 
 @operation("Who did what and why, a month, newest first", gives=AuditList, role="reviewer")
@@ -45,9 +45,9 @@ async def recount(request: Request, body: Repair, by: AdminToken) -> Answer:
     40 minutes."""
     run_id = await read_cursor(body.cursor, "recount")
     if body.repair:
-        progress = await admin_upkeep.repair_counters(by, body.reason or "", run_id)
+        progress = await maintenance.repair_counters(by, body.reason or "", run_id)
     else:
-        progress = await admin_upkeep.recount(by, run_id)
+        progress = await maintenance.recount(by, run_id)
     return Answer(recount_of(progress, body.repair, await make_cursor(progress.run_id, "recount")))
 
 
@@ -55,13 +55,13 @@ async def recount(request: Request, body: Repair, by: AdminToken) -> Answer:
 async def rebuild_index(request: Request, body: Rebuild, by: AdminToken) -> Answer:
     """One page; ask again with `cursor` until it is null. A page twice changes nothing. `missing` is the drift."""
     after = await read_cursor(body.cursor, "rebuild")
-    page = await admin_upkeep.rebuild(by, body.reason, after)
+    page = await maintenance.rebuild(by, body.reason, after)
     return Answer(Rebuilt(page.checked, page.missing, page.failed, await make_cursor(page.next_position, "rebuild")))
 
 
 @operation("Give skills under a bare slug their full name", gives=Migrated, role="admin")
 async def migrate_skill_slugs(request: Request, body: Because, by: AdminToken) -> Answer:
-    renamed = await admin_upkeep.migrate_slugs(by, body.reason)
+    renamed = await maintenance.migrate_slugs(by, body.reason)
     return Answer(Migrated(renamed, len(renamed)))
 
 
@@ -75,7 +75,7 @@ async def list_tokens(request: Request, by: AdminToken) -> Answer:
 @operation("Revoke a token, at once", gives=Token, role="admin", refuses=(404, 409))
 async def revoke_token(request: Request, body: RevokeToken, by: AdminToken) -> Answer:
     """Its sessions end too. 409 `last_admin`, and 409 `own_token` for the token you ask with unless `evenMine`."""
-    await admin_upkeep.revoke_token(request.path["id"], by, body.reason, body.even_mine)
+    await maintenance.revoke_token(request.path["id"], by, body.reason, body.even_mine)
     return Answer(next(_token(t, r, by) for t, r in await get_tokens() if token_id(t) == request.path["id"]))
 
 

@@ -7,12 +7,12 @@ import msgspec
 
 from functions.http import Answer, Request
 from functions.operations import operation
-from shared.blocklist import BlockEntry, list_blocks
 from shared.db import get_settings, now
 from shared.errors import Unavailable
-from shared.reputation import get_reputation
-from shared.skill_source import UPLOADS, is_uploads_elsewhere, parse_repo_url
-from shared.submissions import State, Submission
+from shared.evidence.blocklist import BlockEntry, list_blocks
+from shared.marketplace.reputation import get_reputation
+from shared.records.submissions import State, Submission
+from shared.submissions.skill_source import UPLOADS, is_uploads_elsewhere, parse_repo_url
 
 KEPT_FOR = "public, max-age=60"
 

@@ -8,11 +8,11 @@ from typing import Any
 from functions.sqs import ComesBack, failures_of, records_of
 from shared import runtime, telemetry
 from shared.db import get_queue
-from shared.dead_letter_store import store_dead_letter
-from shared.pipeline import process_submission
-from shared.queue import Poison, parse_body
-from shared.submissions import Delivery
+from shared.records.submissions import Delivery
+from shared.storage.queue import Poison, parse_body
+from shared.submissions.dead_letter_store import store_dead_letter
 from shared.timing import OVERRUN_TIME
+from shared.verification.pipeline import process_submission
 from shared.worker_context import Env, run_with_worker_env
 
 Record = Mapping[str, Any]

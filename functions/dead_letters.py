@@ -6,10 +6,10 @@ from typing import Any
 
 from functions.sqs import failures_of, records_of
 from shared import runtime, telemetry
-from shared.dead_letter_store import store_dead_letter
-from shared.queue import Poison, parse_body
-from shared.recovery import park_undelivered
+from shared.storage.queue import Poison, parse_body
+from shared.submissions.dead_letter_store import store_dead_letter
 from shared.timing import MAX_RECEIVES
+from shared.verification.recovery import park_undelivered
 from shared.worker_context import Env, run_with_worker_env
 
 

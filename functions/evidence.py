@@ -4,8 +4,8 @@ import asyncio
 
 from shared.db import get_content
 from shared.errors import NotFound, Unavailable
-from shared.receipt_store import Receipt, find_receipt
-from shared.submissions import Submission
+from shared.evidence.receipt_store import Receipt, find_receipt
+from shared.records.submissions import Submission
 
 
 async def get_evidence(submission: Submission) -> tuple[Receipt | None, dict[str, bytes]]:

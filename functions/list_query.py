@@ -2,8 +2,8 @@
 
 from functions.http import Request
 from shared.errors import InvalidRequest
-from shared.submission_list import ListQuery
-from shared.submissions import CATEGORIES, State
+from shared.records.submissions import CATEGORIES, State
+from shared.submissions.submission_list import ListQuery
 
 SERVED = (
     "Served are: no filter, sort createdAt (default) or updatedAt; `state` (a state or category), sort updatedAt;"

@@ -16,7 +16,7 @@ from functions import admin_api, pages, skills_api, submissions_api, webhooks
 from functions.error_codes import CODES
 from functions.http import ErrorAnswer
 from functions.operations import NoQuery, Operation
-from shared.webhook_auth import PROVIDER, SIGNATURE, TIMESTAMP
+from shared.access.webhook_auth import PROVIDER, SIGNATURE, TIMESTAMP
 
 VERSION = "1.0.0"  # of the contract: the first number rises when a client must change
 FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages)

@@ -17,10 +17,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from functions.http import Answer, Request, fit
-from shared.auth import authorize
+from shared.access.auth import authorize
+from shared.access.limits import take_from_limit
+from shared.access.webhook_auth import authenticate
 from shared.errors import InvalidRequest
-from shared.limits import take_from_limit
-from shared.webhook_auth import authenticate
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class Operation:
     refuses: tuple[int, ...] = ()  # beside what follows from the rest of the declaration
     role: str | None = None  # of the bearer token; None: for everybody
     signed: str | None = None  # "METHOD /path", where scanners elsewhere sign what they send
-    limit: str | None = None  # a name in shared/limits.py
+    limit: str | None = None  # a name in shared/access/limits.py
     query: type[msgspec.Struct] = NoQuery
     body: Any = None
     details: str = ""

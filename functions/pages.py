@@ -9,18 +9,18 @@ from functions.http import Answer, Request, Route, http_handler, wrong_method
 from functions.list_query import filter_of, not_served, read_list_query
 from functions.operations import operation
 from functions.page_answers import THEMES, cookie, explain, page, see_other, url_with
-from shared.cursor import make_cursor, read_cursor
+from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
-from shared.documents import stamp
 from shared.errors import InvalidRequest, NotFound
-from shared.pause import find_pause
-from shared.skill_search import get_published_skills_list
-from shared.stats import get_hours, get_stats
-from shared.submission_list import Listing, ListQuery, list_submissions
-from shared.submission_search import search_submissions
-from shared.submission_store import get_history, get_submission
-from shared.submissions import State, Submission
-from shared.waiting import Line, Waiting, get_line, get_waiting, line_of
+from shared.marketplace.skill_search import get_published_skills_list
+from shared.records.submissions import State, Submission
+from shared.storage.documents import stamp
+from shared.submissions.counters import get_hours, get_stats
+from shared.submissions.pause import find_pause
+from shared.submissions.queue_position import Line, Waiting, get_line, get_waiting, line_of
+from shared.submissions.submission_list import Listing, ListQuery, list_submissions
+from shared.submissions.submission_search import search_submissions
+from shared.submissions.submission_store import get_history, get_submission
 from shared.web import charts, views
 from shared.web.assets import find_asset
 

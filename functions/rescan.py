@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from shared import runtime, telemetry
-from shared.rescan import rescan_published
+from shared.verification.rescan import rescan_published
 from shared.worker_context import run_with_worker_env
 
 

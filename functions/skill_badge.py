@@ -2,7 +2,7 @@
 
 from html import escape
 
-from shared.skills import Skill
+from shared.records.skills import Skill
 
 LABEL = "skill"
 GREEN, BLUE, GREY, RED = "#1a7f37", "#0969da", "#57606a", "#cf222e"  # white text is legible on each

@@ -9,28 +9,28 @@ from urllib.parse import quote
 from functions.http import STATUS, Answer, Request
 from functions.page_answers import page, refuse_foreign_form, see_other, url_with
 from functions.skill_versions import get_diffs
-from shared.blocklist import find_bans
-from shared.community import add_report
-from shared.cursor import make_cursor, read_cursor
+from shared.access.cursor import make_cursor, read_cursor
+from shared.access.limits import take_from_limit
 from shared.db import now
-from shared.diffs import summary_of
 from shared.errors import InvalidRequest, NotFound, TooManyRequests, Unavailable
-from shared.external_scan_store import get_security
-from shared.limits import take_from_limit
-from shared.published_content import find_given_files
-from shared.repo_health_store import RepoHealth, get_repo_health
-from shared.skill_search import SkillQuery, list_skills
-from shared.skill_store import get_skill, get_skill_with_counts, get_versions
-from shared.skills import Skill
-from shared.standing import get_standings
-from shared.web import skill_views as views
+from shared.evidence.blocklist import find_bans
+from shared.marketplace.community import add_report
+from shared.marketplace.diffs import summary_of
+from shared.marketplace.external_scan_store import get_security
+from shared.marketplace.published_content import find_given_files
+from shared.marketplace.repo_health_store import RepoHealth, get_repo_health
+from shared.marketplace.skill_search import SkillQuery, list_skills
+from shared.marketplace.skill_signals import get_standings
+from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get_versions
+from shared.records.skills import Skill
+from shared.web import skill_views
 from shared.web.skill_text import render_skill_md
 
 SHOWN = 30
 HEALTH_TIME = timedelta(seconds=2)
 LONGEST_FILTER = 200
 FILTERS = ("q", "category", "tier", "author", "sort")
-TIERS = ("", *views.TIERS)
+TIERS = ("", *skill_views.TIERS)
 SORTS = ("", "newest", "installs")
 
 
@@ -45,12 +45,14 @@ async def search(request: Request) -> Answer:
         request,
         "skills.html",
         at,
-        skills=[views.skill_view(skill, found.counts_of(skill), at) for skill in found.skills],
+        skills=[skill_views.skill_view(skill, found.counts_of(skill), at) for skill in found.skills],
         degraded=bool(found.failed),
         query=query,
-        tiers=views.TIERS,
+        tiers=skill_views.TIERS,
         categories=sorted({skill.category for skill in found.skills} | ({query.category} if query.category else set())),
-        summary=views.skills_summary(query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None),
+        summary=skill_views.skills_summary(
+            query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None
+        ),
         is_filtered=any(query[:5]),
         is_later_page=after is not None,
         first_url=url_with(request, cursor=None),
@@ -108,7 +110,7 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
         "skill.html",
         now(),
         told.status,
-        skill=views.skill_view(found, counts, now(), is_tainted=bool(standings[found.name].is_tainted)),
+        skill=skill_views.skill_view(found, counts, now(), is_tainted=bool(standings[found.name].is_tainted)),
         versions=versions,
         security=security,
         health=health,
@@ -132,10 +134,10 @@ def _read_query(request: Request) -> SkillQuery:
     return SkillQuery(**given, limit=SHOWN)
 
 
-async def get_version_views(skill: Skill) -> list[views.VersionView]:
+async def get_version_views(skill: Skill) -> list[skill_views.VersionView]:
     versions = await get_versions(skill.name)
     bans = await find_bans(version.content_hash for version in versions)
-    return views.version_views(versions, skill.current_version, bans)
+    return skill_views.version_views(versions, skill.current_version, bans)
 
 
 async def _health(source: str) -> RepoHealth:
@@ -160,4 +162,4 @@ async def _diff(skill: Skill, from_version: str | None, to_version: str | None) 
     if from_version is None or to_version is None or skill.is_blocked:
         return None
     files = await get_diffs(skill, from_version, to_version)
-    return views.diff_view(from_version, to_version, summary_of(files), files)
+    return skill_views.diff_view(from_version, to_version, summary_of(files), files)

@@ -5,14 +5,14 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from shared.blocklist import BlockEntry
-from shared.decision import TrustTier
-from shared.diffs import FileDiff
-from shared.external_scan_store import ProviderSecurity, Security
-from shared.external_scans import Status, Verdict
-from shared.repo_health_store import RepoHealth, RepoStatus
-from shared.skills import Skill, SkillVersion, full_name, split_name
-from shared.standing import Standing
+from shared.evidence.blocklist import BlockEntry
+from shared.marketplace.diffs import FileDiff
+from shared.marketplace.external_scan_store import ProviderSecurity, Security
+from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
+from shared.marketplace.skill_signals import Standing
+from shared.records.decision import TrustTier
+from shared.records.external_scans import Status, Verdict
+from shared.records.skills import Skill, SkillVersion, full_name, split_name
 
 UNSET = msgspec.UNSET
 

@@ -9,15 +9,15 @@ from functions.http import Answer, Request
 from functions.operations import operation
 from functions.skill_paths import PARAMETERS
 from functions.skill_versions import refuse_blocked
-from shared.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, NotFound, Unavailable
-from shared.reputation import name_in
-from shared.skill_admin import source_of
-from shared.skill_names import find_skills
-from shared.skill_source import UPLOADS, parse_repo_url
-from shared.skill_store import get_skill
-from shared.skills import Skill, bump_between, is_newer
+from shared.marketplace.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs
+from shared.marketplace.reputation import name_in
+from shared.marketplace.skill_admin import source_of
+from shared.marketplace.skill_names import find_skills
+from shared.marketplace.skill_store import get_skill
+from shared.records.skills import Skill, bump_between, is_newer
+from shared.submissions.skill_source import UPLOADS, parse_repo_url
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 Link = Annotated[str, msgspec.Meta(max_length=500)]

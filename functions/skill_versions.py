@@ -17,12 +17,12 @@ from functions.skill_shapes import (
     version_detail_of,
     version_of,
 )
-from shared.blocklist import find_bans
-from shared.diffs import FileDiff, diff_files, summary_of, unified_of
 from shared.errors import Forbidden
-from shared.published_content import get_published_files, skill_md_of
-from shared.skill_store import get_skill, get_version, get_versions
-from shared.skills import Skill, SkillVersion
+from shared.evidence.blocklist import find_bans
+from shared.marketplace.diffs import FileDiff, diff_files, summary_of, unified_of
+from shared.marketplace.published_content import get_published_files, skill_md_of
+from shared.marketplace.skill_store import get_skill, get_version, get_versions
+from shared.records.skills import Skill, SkillVersion
 
 FRESH = "public, no-cache"  # may be kept, but is asked about before it is shown: a blocked skill disappears at once
 

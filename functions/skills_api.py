@@ -26,16 +26,16 @@ from functions.skill_shapes import (
 )
 from functions.skill_use import check_updates, count_install, count_several_installs, report
 from functions.skill_versions import FRESH, compare_versions, diff_versions, list_versions, show_version
-from shared.cursor import make_cursor, read_cursor
-from shared.documents import encode
-from shared.external_scan_store import get_security
-from shared.published_content import find_given_files, skill_md_of
-from shared.repo_health_store import get_repo_health
-from shared.skill_admin import source_of
-from shared.skill_search import SkillPage, SkillQuery, list_skills, search_skills
-from shared.skill_store import get_skill, get_skill_with_counts
-from shared.skills import Skill
-from shared.standing import get_standings
+from shared.access.cursor import make_cursor, read_cursor
+from shared.marketplace.external_scan_store import get_security
+from shared.marketplace.published_content import find_given_files, skill_md_of
+from shared.marketplace.repo_health_store import get_repo_health
+from shared.marketplace.skill_admin import source_of
+from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills, search_skills
+from shared.marketplace.skill_signals import get_standings
+from shared.marketplace.skill_store import get_skill, get_skill_with_counts
+from shared.records.skills import Skill
+from shared.storage.documents import encode
 
 BADGE_HEADERS = {"content-type": "image/svg+xml; charset=utf-8", "content-security-policy": "default-src 'none'"}
 FIVE_MINUTES = "public, max-age=300"

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from shared import runtime, telemetry
-from shared.queue_health import report_queue_health
-from shared.recovery import RecoveryReport, recover_stuck
+from shared.submissions.queue_health import report_queue_health
+from shared.verification.recovery import RecoveryReport, recover_stuck
 from shared.worker_context import run_with_worker_env
 
 

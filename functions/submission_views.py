@@ -18,13 +18,13 @@ from functions.submission_shapes import (
     SubmissionDetail,
     Submitted,
 )
-from shared.blocklist import BlockEntry
 from shared.db import now
-from shared.intake import Accepted
-from shared.judge import Judgement
-from shared.receipt_store import Receipt
-from shared.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
-from shared.waiting import Line
+from shared.evidence.blocklist import BlockEntry
+from shared.evidence.judge import Judgement
+from shared.evidence.receipt_store import Receipt
+from shared.records.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
+from shared.submissions.intake import Accepted
+from shared.submissions.queue_position import Line
 
 _FLAG_FIELDS = {"alreadyVerified": "already_verified"}
 

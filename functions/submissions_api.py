@@ -35,22 +35,22 @@ from functions.submission_shapes import (
     Totals,
 )
 from functions.submission_views import accepted_answer, detail_of, position_of, report_of
-from shared import discovery, feed, intake, stats
-from shared.blocklist import BlockEntry, find_block
-from shared.cursor import make_cursor, read_cursor
+from shared.access.cursor import make_cursor, read_cursor
+from shared.access.idempotency import Idempotency
 from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
-from shared.documents import encode
 from shared.errors import InvalidRequest, NotFound
-from shared.idempotency import Idempotency
-from shared.kv import Key
-from shared.queue_health import QueueHealth, get_queue_health
-from shared.receipt_store import find_receipt
-from shared.skill_source import parse_repo_url
-from shared.submission_list import list_of_repo, list_submissions
-from shared.submission_search import search_submissions
-from shared.submission_store import SubmissionRow, get_history, get_submission, get_submissions_fresh
-from shared.submissions import State, Submission, is_id
-from shared.waiting import Line, get_line
+from shared.evidence.blocklist import BlockEntry, find_block
+from shared.evidence.receipt_store import find_receipt
+from shared.records.submissions import State, Submission, is_id
+from shared.storage.documents import encode
+from shared.storage.kv import Key
+from shared.submissions import counters, discovery, feed, intake
+from shared.submissions.queue_health import QueueHealth, get_queue_health
+from shared.submissions.queue_position import Line, get_line
+from shared.submissions.skill_source import parse_repo_url
+from shared.submissions.submission_list import list_of_repo, list_submissions
+from shared.submissions.submission_search import search_submissions
+from shared.submissions.submission_store import SubmissionRow, get_history, get_submission, get_submissions_fresh
 
 QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
 IDLE_RETRY = 5000
@@ -111,15 +111,15 @@ async def list_(request: Request, query: ListParameters) -> Answer:
     )
 
 
-@operation("How many submissions there are, by category and state", gives=stats.Stats)
+@operation("How many submissions there are, by category and state", gives=counters.Stats)
 async def get_stats(request: Request) -> Answer:
-    return Answer(await stats.get_stats())
+    return Answer(await counters.get_stats())
 
 
 @operation("Totals of the platform", gives=PlatformStats)
 async def get_totals(request: Request) -> Answer:
     """What could not be read is null, never 0."""
-    counted, market = await stats.get_totals()
+    counted, market = await counters.get_totals()
     totals = {name: getattr(counted, name) for name in Totals.__struct_fields__}
     return Answer(
         PlatformStats(
@@ -239,8 +239,8 @@ ROUTES = {
 handler = http_handler(ROUTES)
 
 
-async def _news(since: str | None) -> tuple[feed.Events, stats.Stats]:
-    return await asyncio.gather(feed.get_events(since, now()), stats.get_stats())
+async def _news(since: str | None) -> tuple[feed.Events, counters.Stats]:
+    return await asyncio.gather(feed.get_events(since, now()), counters.get_stats())
 
 
 async def _submit_several(
@@ -280,7 +280,7 @@ async def _list_found(query: ListParameters) -> Answer:
     source = None if query.q else parse_repo_url(query.repo_url or "", get_settings().github_host).source
     filter_ = f"submissions by {query.q}" if source is None else f"submissions of {source}"
     after = await read_cursor(query.cursor, filter_)
-    found, counted = await asyncio.gather(_find(query, source, after), stats.get_stats())
+    found, counted = await asyncio.gather(_find(query, source, after), counters.get_stats())
     rows, next_position, failed = found
     return Answer(
         SubmissionList(

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from functions.http import STATUS, Answer, Request
 from functions.page_answers import page, refuse_foreign_form, see_other
-from shared import intake
+from shared.access.limits import take_from_limit
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, RequestError, WrongMediaType
-from shared.limits import take_from_limit
-from shared.submission_store import get_submission
+from shared.submissions import intake
+from shared.submissions.submission_store import get_submission
 
 SENT_BY = "the website"
 ACCEPTED = {

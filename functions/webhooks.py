@@ -8,9 +8,9 @@ import msgspec
 from functions.http import Answer, Request, http_handler
 from functions.operations import operation
 from shared.errors import Forbidden, InvalidRequest
-from shared.external_scan_dispatch import ScanFile, claim_scan, get_claimed_files
-from shared.external_scan_results import report_result
-from shared.external_scans import ExternalScan, Outcome, problem_of
+from shared.marketplace.external_scan_dispatch import ScanFile, claim_scan, get_claimed_files
+from shared.records.external_scans import ExternalScan, Outcome, problem_of
+from shared.verification.external_scan_results import report_result
 
 CLAIM = "POST /api/v1/internal/scans/claim"
 FILES = "POST /api/v1/internal/scans/files"

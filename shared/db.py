@@ -2,14 +2,14 @@
 
 from datetime import datetime
 
-from shared.content import Content
-from shared.dynamo_kv import Wire
-from shared.github import GitHub
-from shared.kv import KV
-from shared.queue import Queue
+from shared.github.client import GitHub
 from shared.runtime import request_env
-from shared.secret_store import Secrets
 from shared.settings import Settings
+from shared.storage.content import Content
+from shared.storage.dynamo_kv import Wire
+from shared.storage.kv import KV
+from shared.storage.queue import Queue
+from shared.storage.secret_store import Secrets
 from shared.worker_context import Env, get_worker_env
 
 

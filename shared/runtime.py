@@ -11,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from shared.aws import Aws
-from shared.content import S3Content
-from shared.dynamo_kv import DynamoKV
-from shared.github import GitHub
-from shared.queue import SqsQueue
-from shared.secret_store import secrets_from
+from shared.github.client import GitHub
 from shared.settings import load_settings
+from shared.storage.aws import Aws
+from shared.storage.content import S3Content
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.queue import SqsQueue
+from shared.storage.secret_store import secrets_from
 from shared.timing import time_limit
 from shared.worker_context import Env
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from shared.content import Content
-from shared.dynamo_kv import Wire
-from shared.github import GitHub
-from shared.kv import KV
-from shared.queue import Queue
-from shared.secret_store import Secrets
+from shared.github.client import GitHub
 from shared.settings import Settings
+from shared.storage.content import Content
+from shared.storage.dynamo_kv import Wire
+from shared.storage.kv import KV
+from shared.storage.queue import Queue
+from shared.storage.secret_store import Secrets
 
 
 @dataclass(frozen=True, slots=True)

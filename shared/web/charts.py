@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from shared.stats import CREATED, Hour
-from shared.submissions import CATEGORIES, STUCK_THRESHOLD, State
+from shared.records.submissions import CATEGORIES, STUCK_THRESHOLD, State
+from shared.submissions.counters import CREATED, Hour
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 CHART_HEIGHT = 96

@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from shared.submissions import CATEGORY_OF, State
+from shared.records.submissions import CATEGORY_OF, State
 from shared.web import icons, words
 from shared.web.assets import asset_url
 

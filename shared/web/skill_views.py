@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from shared.blocklist import BlockEntry
-from shared.community import community_of, trust_of
-from shared.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
-from shared.diffs import FileDiff
-from shared.skill_search import SkillQuery
-from shared.skills import Skill, SkillCounts, SkillVersion, split_name
+from shared.evidence.blocklist import BlockEntry
+from shared.marketplace.community import community_of, trust_of
+from shared.marketplace.diffs import FileDiff
+from shared.marketplace.skill_search import SkillQuery
+from shared.records.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
+from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
 from shared.web import words
 
 TIERS = {

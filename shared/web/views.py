@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from shared.auth import Revocation
-from shared.receipt_store import Receipt
-from shared.stats import Stats
-from shared.submission_list import Listing
-from shared.submission_store import SubmissionRow
-from shared.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
-from shared.waiting import RANKED, Line, Place
+from shared.access.auth import Revocation
+from shared.evidence.receipt_store import Receipt
+from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
+from shared.submissions.counters import Stats
+from shared.submissions.queue_position import RANKED, Line, Place
+from shared.submissions.submission_list import Listing
+from shared.submissions.submission_store import SubmissionRow
 from shared.web import words
 from shared.web.findings import by_file
 

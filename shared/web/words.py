@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from shared.submissions import State
+from shared.records.submissions import State
 
 S = State
 

@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 
 from local.scanner_client import RequestRefused, ScannerClient
-from shared.aws import Aws
-from shared.dynamo_kv import DynamoKV
-from shared.external_scan_store import Security, get_security
+from shared.marketplace.external_scan_store import Security, get_security
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
 from shared.worker_context import run_with_worker_env
 from tests.support.memory import memory_env
 from tests.support.platform import REPOSITORY, Platform, eventually

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shared.submissions import CATEGORIES
+from shared.records.submissions import CATEGORIES
 from tests.support.platform import Platform, eventually, kill
 
 CLIENTS = 8

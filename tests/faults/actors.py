@@ -14,9 +14,9 @@ from typing import Any
 
 from botocore.exceptions import EndpointConnectionError
 
-from shared.dynamo_kv import DynamoKV
 from shared.errors import Deferred, Unavailable
-from shared.queue import SqsQueue
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.queue import SqsQueue
 from shared.worker_context import Env, get_worker_env
 from tests.support.memory_dynamo import throttled
 

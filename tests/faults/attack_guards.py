@@ -75,8 +75,8 @@ def _asking_about_all(original):
 
 
 def _approving(certain, because):
-    from shared.decision import Outcome
-    from shared.submissions import State
+    from shared.records.decision import Outcome
+    from shared.records.submissions import State
 
     return Outcome(State.AUTO_APPROVED, "SCANNED")
 
@@ -85,60 +85,73 @@ BELIEVING = Within(compare_digest=always(True))  # whatever is compared is the s
 ANY_ROLE = Answer(lambda _: lambda token, role: token)
 
 ATTACK_GUARDS = [
-    Guard("a role is asked for", {f"shared.{module}:require_role": ANY_ROLE for module in ("auth", "admin")}),
-    Guard("the queue has a cap", {"shared.intake:_refuse_when_full": Refusal(10**9)}),
-    Guard("archives have caps", {f"shared.archive:MAX_{what}": Value(10**9) for what in ("MEMBERS", "DEPTH")}),
-    Guard("uploads have caps", {f"shared.skill_source:MAX_{what}": Value(10**9) for what in ("FILES", "BUNDLE")}),
-    Guard("unsafe members are kept out", {"shared.archive:_is_safe": always(True)}),
-    Guard("a path stays in its folder", {"shared.skill_source:_is_safe_part": always(True)}),
+    Guard(
+        "a role is asked for",
+        {f"shared.{module}:require_role": ANY_ROLE for module in ("access.auth", "moderation.submission_decisions")},
+    ),
+    Guard("the queue has a cap", {"shared.submissions.intake:_refuse_when_full": Refusal(10**9)}),
+    Guard("archives have caps", {f"shared.github.archive:MAX_{what}": Value(10**9) for what in ("MEMBERS", "DEPTH")}),
+    Guard(
+        "uploads have caps",
+        {f"shared.submissions.skill_source:MAX_{what}": Value(10**9) for what in ("FILES", "BUNDLE")},
+    ),
+    Guard("unsafe members are kept out", {"shared.github.archive:_is_safe": always(True)}),
+    Guard("a path stays in its folder", {"shared.submissions.skill_source:_is_safe_part": always(True)}),
     Guard(
         "an archive has one reading",
-        {"shared.archive:_one_name": Answer(lambda _: lambda in_header, extended: extended or in_header)},
+        {"shared.github.archive:_one_name": Answer(lambda _: lambda in_header, extended: extended or in_header)},
     ),
-    Guard("an upload has one reading", {"shared.skill_source:_refuse_same_places": always(None)}),
+    Guard("an upload has one reading", {"shared.submissions.skill_source:_refuse_same_places": always(None)}),
     Guard(
         "redirects stay with GitHub",
         {
-            "shared.github_http:GitHubHttp._archive_address": Answer(_following),
-            "shared.github_http:GitHubHttp._moved_to": Answer(_following_in_the_api),
+            "shared.github.http:GitHubHttp._archive_address": Answer(_following),
+            "shared.github.http:GitHubHttp._moved_to": Answer(_following_in_the_api),
         },
         [f"{HTTP}test_S04_an_archive_comes_from_githubs_download_host_only"],
     ),
-    Guard("addresses are of one host", {"shared.skill_source:_is_at": always(True)}),
-    Guard("a commit is the repository's own", {"shared.github:GitHub._check_ancestor": always(None)}),
+    Guard("addresses are of one host", {"shared.submissions.skill_source:_is_at": always(True)}),
+    Guard("a commit is the repository's own", {"shared.github.client:GitHub._check_ancestor": always(None)}),
     Guard(
         "pages escape what people wrote",
         {"jinja2:Template.render": Answer(_unescaped), "functions.skill_badge:escape": Answer(lambda _: str)},
     ),
     Guard("a way back stays here", {"functions.pages:_local_path": Answer(lambda _: lambda back: back)}),
     Guard("a limit is a number in its range", {"functions.operations:_converted": Answer(_any_value)}),
-    Guard("cursors are signed", {"shared.cursor:hmac": BELIEVING}),
+    Guard("cursors are signed", {"shared.access.cursor:hmac": BELIEVING}),
     Guard("a key of JSON is there once", {"functions.http:_once_each": Answer(lambda _: dict)}),
     Guard(
         "what is uploaded is text",
-        {"shared.skill_source:_encode": Answer(lambda _: lambda path, text: text.encode(errors="surrogatepass"))},
+        {
+            "shared.submissions.skill_source:_encode": Answer(
+                lambda _: lambda path, text: text.encode(errors="surrogatepass")
+            )
+        },
     ),
-    Guard("look-alikes are one upload", {"shared.intake:look_alike": Answer(lambda _: lambda slug: slug)}),
-    Guard("a look-alike of a published name is a finding", {"shared.verification:_confused_with": always(None)}),
-    Guard("some names are reserved", {"shared.skill_source:RESERVED_SLUGS": Value(frozenset())}),
-    Guard("only little is compared line by line", {"shared.diffs:MAX_CELLS": Value(10**9)}),
+    Guard("look-alikes are one upload", {"shared.submissions.intake:look_alike": Answer(lambda _: lambda slug: slug)}),
+    Guard(
+        "a look-alike of a published name is a finding",
+        {"shared.verification.verification:_confused_with": always(None)},
+    ),
+    Guard("some names are reserved", {"shared.submissions.skill_source:RESERVED_SLUGS": Value(frozenset())}),
+    Guard("only little is compared line by line", {"shared.marketplace.diffs:MAX_CELLS": Value(10**9)}),
     Guard(
         "the judge clears no block rule",
         {
-            "shared.verification:asks_judge": Answer(_asking_about_all),
-            "shared.decision:_failed": Answer(lambda _: _approving),
+            "shared.verification.verification:asks_judge": Answer(_asking_about_all),
+            "shared.records.decision:_failed": Answer(lambda _: _approving),
         },
     ),
-    Guard("tokens are compared", {"shared.auth:hmac": BELIEVING}),
-    Guard("a revoked token is nobody's", {"shared.auth:get_kv": Returned(Within(get=always(None)))}),
+    Guard("tokens are compared", {"shared.access.auth:hmac": BELIEVING}),
+    Guard("a revoked token is nobody's", {"shared.access.auth:get_kv": Returned(Within(get=always(None)))}),
     Guard("a stranger sees named fields only", {"functions.submissions_api:detail_of": Answer(_showing_all)}),
     Guard(
         "a body has no other fields",
         {f"functions.{module}:fit": Answer(_open_to_more) for module in ("http", "operations")},
     ),
-    Guard("signatures are compared", {"shared.webhook_auth:hmac": BELIEVING}),
-    Guard("a seen signature goes by itself", {"shared.webhook_auth:Put": Answer(_for_ever)}),
-    Guard("a broken secret is not quoted", {"shared.secret_store:_parse": Answer(_quoting)}),
+    Guard("signatures are compared", {"shared.access.webhook_auth:hmac": BELIEVING}),
+    Guard("a seen signature goes by itself", {"shared.access.webhook_auth:Put": Answer(_for_ever)}),
+    Guard("a broken secret is not quoted", {"shared.storage.secret_store:_parse": Answer(_quoting)}),
     Guard("a fault of ours shows no internals", {"functions.http:_problem_of": Answer(_with_internals)}),
     Guard(
         "events of another source are refused",

@@ -17,9 +17,9 @@ from unittest.mock import patch
 import msgspec
 from msgspec.structs import fields as fields_of
 
-from shared import idempotency
+from shared.access import idempotency
 from shared.errors import Refused
-from shared.submissions import LEASED_STATES, State, move
+from shared.records.submissions import LEASED_STATES, State, move
 from tests.faults.switches import (
     Answer,
     AnsweredValue,
@@ -147,11 +147,11 @@ def _is_undoing_a_note(submission, **set_):
     return "resent_at" in set_ and submission.resent_at not in (None, set_["resent_at"])
 
 
-STORE = "shared.submission_store:"
+STORE = "shared.submissions.submission_store:"
 FOUND = "tests/faults/test_found.py::"
-PIPELINE = "tests/unit/test_pipeline.py::"
-RECOVERY = "tests/unit/test_recovery.py::"
-BLOCKING = "tests/unit/test_blocking.py::"
+PIPELINE = "tests/unit/verification/test_pipeline.py::"
+RECOVERY = "tests/unit/verification/test_recovery.py::"
+BLOCKING = "tests/unit/marketplace/test_blocking.py::"
 VERIFICATION = "tests/integration/test_verification.py::"
 
 GUARDS = [
@@ -159,170 +159,195 @@ GUARDS = [
     Guard("version compared", {f"{STORE}_record_put": Unguarded(("version",))}, [EACH_ALONE]),
     Guard("state compared", {f"{STORE}_record_put": Unguarded(("state",))}, [EACH_ALONE]),
     Guard("fence compared", {f"{STORE}_record_put": Unguarded(("fence",))}),
-    Guard("own token read back", {"shared.dynamo_kv:DynamoKV._stored_attempt": always(None)}),
+    Guard("own token read back", {"shared.storage.dynamo_kv:DynamoKV._stored_attempt": always(None)}),
     Guard("one identity, one record", {f"{STORE}ABSENT": Unguarded()}),
     Guard(
         "an identity found late is unique too",
-        {"shared.verification:ABSENT": Unguarded()},
+        {"shared.verification.verification:ABSENT": Unguarded()},
         [f"{CONTENT}test_i7_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end"],
     ),
     Guard(
         "a live lease is left alone by workers",
-        {"shared.submissions:Submission.has_live_lease": always(False)},
+        {"shared.records.submissions:Submission.has_live_lease": always(False)},
     ),
     Guard(
         "a live lease is left alone by the scan",
-        {"shared.submissions:due_at": Answer(_due_at_once), f"{STORE}due_at": Answer(_due_at_once)},
+        {"shared.records.submissions:due_at": Answer(_due_at_once), f"{STORE}due_at": Answer(_due_at_once)},
     ),
     Guard(
         "the lease counts beside the threshold",
-        {"shared.submissions:due_at": _due_without("lease_until")},
-        ["tests/unit/test_submissions.py::test_due_is_the_latest_of_all_waits"],
+        {"shared.records.submissions:due_at": _due_without("lease_until")},
+        ["tests/unit/records/test_submissions.py::test_due_is_the_latest_of_all_waits"],
     ),
     Guard("a message that failed is kept", {"functions.consumer:failures_of": always({"batchItemFailures": []})}),
     Guard("a batch never answers None", {"functions.consumer:failures_of": always(None)}),
-    Guard("what is finished is not claimed", {"shared.pipeline:ACTIVE_STATES": Value(frozenset(State))}),
-    Guard("only legal moves", {"shared.submissions:LEGAL_MOVES": Value(dict.fromkeys(State, frozenset(State)))}),
+    Guard("what is finished is not claimed", {"shared.verification.pipeline:ACTIVE_STATES": Value(frozenset(State))}),
+    Guard(
+        "only legal moves", {"shared.records.submissions:LEGAL_MOVES": Value(dict.fromkeys(State, frozenset(State)))}
+    ),
     Guard(
         "attempts have a budget",
-        {f"shared.{module}:MAX_ATTEMPTS": Value(99) for module in ("pipeline", "recovery", "submissions")},
+        {
+            f"shared.{module}:MAX_ATTEMPTS": Value(99)
+            for module in ("verification.pipeline", "verification.recovery", "records.submissions")
+        },
         [THREE_KILLED],
     ),
     Guard(
         "a resend has its period",
-        {target: _due_without("resent_at") for target in ("shared.submissions:due_at", f"{STORE}due_at")},
+        {target: _due_without("resent_at") for target in ("shared.records.submissions:due_at", f"{STORE}due_at")},
         [f"{RECOVERY}test_a_waiting_one_is_sent_at_most_once_in_fifteen_minutes_and_never_gives_up"],
     ),
     Guard("counters in the transaction", {f"{STORE}count_change": always([])}),
     Guard(
         "history has a place for every move",
-        {f"{STORE}move": Answer(_same_seq), "shared.verification:move": Answer(_same_seq)},
+        {f"{STORE}move": Answer(_same_seq), "shared.verification.verification:move": Answer(_same_seq)},
     ),
-    Guard("a pause stops workers", {"shared.pipeline:pause_of": always(None)}, [TWO_HOURS]),
-    Guard("a pause stops resends", {"shared.recovery:find_pause": always(None)}),
+    Guard("a pause stops workers", {"shared.verification.pipeline:pause_of": always(None)}, [TWO_HOURS]),
+    Guard("a pause stops resends", {"shared.verification.recovery:find_pause": always(None)}),
     Guard("poison is stored", {"functions.consumer:store_dead_letter": Effect()}),
     Guard(
         "what is published is what was scanned",
-        {"shared.skill_store:content_hash_of": AnsweredValue(Equal())},
+        {"shared.marketplace.skill_store:content_hash_of": AnsweredValue(Equal())},
         [f"{CONTENT}test_what_is_published_is_what_was_scanned"],
     ),
     Guard(
         "the blocklist is asked",
-        {"shared.verification:worst_entry": always(None), "shared.pipeline:find_block": always(None)},
+        {
+            "shared.verification.verification:worst_entry": always(None),
+            "shared.verification.pipeline:find_block": always(None),
+        },
         [f"{VERIFICATION}test_the_blocklist_is_scoped_and_stops_an_approval"],
     ),
     Guard(
         "an approval is for its content",
         {
             f"shared.{module}:clearance_key": Answer(lambda original: lambda content_hash: original("any"))
-            for module in ("verification", "receipt_store")
+            for module in ("verification.verification", "evidence.receipt_store")
         }
-        | {"shared.receipt_store:Clearance.covers": always(True)},
+        | {"shared.evidence.receipt_store:Clearance.covers": always(True)},
         [f"{VERIFICATION}test_approving_publishes_once_and_one_changed_byte_is_held_again"],
     ),
     Guard(
         "an approval holds when newer rules look again",
-        {"shared.receipt_store:Clearance.covers": always(False)},
+        {"shared.evidence.receipt_store:Clearance.covers": always(False)},
         ["tests/integration/test_rescan.py::test_an_admins_unblock_holds_for_this_content_under_these_rules"],
     ),
     Guard(
         "a block takes back what it made alone",
-        {"shared.blocklist:_sharpened": Answer(_keeping_the_newer_origin)},
+        {"shared.evidence.blocklist:_sharpened": Answer(_keeping_the_newer_origin)},
         [f"{BLOCKING}test_an_entry_that_a_person_made_outlives_the_block_of_the_same_thing"],
     ),
     Guard(
         "no entry is made behind a decision's back",
-        {"shared.blocking:_absent": always([])},
+        {"shared.marketplace.blocking:_absent": always([])},
         [f"{BLOCKING}test_an_entry_made_at_the_moment_of_an_unblock_keeps_the_skill_out"],
     ),
     Guard(
         "a name belongs to its first skill",
-        {"shared.verification:_refuse_taken_name": always(None)},
+        {"shared.verification.verification:_refuse_taken_name": always(None)},
         [f"{VERIFICATION}test_a_second_path_with_the_same_slug_is_rejected"],
     ),
     Guard("an env is its batch's", {"shared.worker_context:worker_env_storage": ModuleLevel()}),
     Guard(
         "a retry waits for its time",
-        {"shared.pipeline:_early_until": Answer(_ignoring_not_before)},
+        {"shared.verification.pipeline:_early_until": Answer(_ignoring_not_before)},
         [f"{PIPELINE}test_r04_a_message_that_comes_too_early_gets_a_successor"],
     ),
     Guard(
         "lists read again what is active or just changed",
-        {"shared.submission_list:get_submissions_fresh": always(((), (), ()))},
+        {"shared.submissions.submission_list:get_submissions_fresh": always(((), (), ()))},
     ),
     Guard(
         "a version exists once",
-        {"shared.skill_store:ABSENT": Unguarded()},
-        ["tests/unit/test_skill_store.py::test_publishing_is_all_or_nothing"],
+        {"shared.marketplace.skill_store:ABSENT": Unguarded()},
+        ["tests/unit/marketplace/test_skill_store.py::test_publishing_is_all_or_nothing"],
     ),
     Guard(
         "a dead letter is stored once",
-        {"shared.dead_letter_store:ABSENT": Unguarded()},
-        ["tests/unit/test_dead_letter_store.py::test_a_message_delivered_ten_times_at_once_is_one_dead_letter"],
+        {"shared.submissions.dead_letter_store:ABSENT": Unguarded()},
+        [
+            "tests/unit/submissions/test_dead_letter_store.py::test_a_message_delivered_ten_times_at_once_is_one_dead_letter"
+        ],
     ),
     Guard(
         "what was decided is finished from its receipt",
-        {"shared.recovery:find_receipt": always(None)},
+        {"shared.verification.recovery:find_receipt": always(None)},
     ),
-    Guard("a copy has no successor", {"shared.pipeline:is_copy": always(False)}, [TWO_HOURS]),
+    Guard("a copy has no successor", {"shared.verification.pipeline:is_copy": always(False)}, [TWO_HOURS]),
     Guard(
         "a message that is back is no copy",
-        {"shared.pipeline:is_copy": Answer(lambda _: lambda submission, delivery: delivery.turn < submission.turn)},
+        {
+            "shared.verification.pipeline:is_copy": Answer(
+                lambda _: lambda submission, delivery: delivery.turn < submission.turn
+            )
+        },
         [f"{PIPELINE}{BACK_AGAIN}"],
     ),
-    Guard("a successor is sent", {"shared.pipeline:get_queue": Returned(Within(send=Effect()))}, [TWO_HOURS]),
-    Guard("a deferral gives the attempt back", {"shared.verification:Held.move": Forgotten("attempts")}),
+    Guard(
+        "a successor is sent", {"shared.verification.pipeline:get_queue": Returned(Within(send=Effect()))}, [TWO_HOURS]
+    ),
+    Guard("a deferral gives the attempt back", {"shared.verification.verification:Held.move": Forgotten("attempts")}),
     Guard(
         "a reopen starts with all attempts",
-        {"shared.intake:reopen": Answer(_keeping_all), "shared.admin:reopen": Answer(_keeping_all)},
+        {
+            "shared.submissions.intake:reopen": Answer(_keeping_all),
+            "shared.moderation.submission_decisions:reopen": Answer(_keeping_all),
+        },
     ),
-    Guard("an expired row counts as absent", {"shared.dynamo_kv:DynamoKV._is_alive": always(True)}),
-    Guard("the store asks again", {"shared.dynamo_kv:attempts_within": OneTry()}),
+    Guard("an expired row counts as absent", {"shared.storage.dynamo_kv:DynamoKV._is_alive": always(True)}),
+    Guard("the store asks again", {"shared.storage.dynamo_kv:attempts_within": OneTry()}),
     Guard(
-        "a batch read takes 100 keys", {"shared.dynamo_kv:_chunks": Answer(lambda _: lambda keys: [keys] * bool(keys))}
+        "a batch read takes 100 keys",
+        {"shared.storage.dynamo_kv:_chunks": Answer(lambda _: lambda keys: [keys] * bool(keys))},
     ),
-    Guard("a record has its time", {"shared.pipeline:asyncio": Within(timeout=Untimed())}, hangs=True),
-    Guard("a request is answered once", {"shared.intake:_find_earlier": always(None)}),
+    Guard("a record has its time", {"shared.verification.pipeline:asyncio": Within(timeout=Untimed())}, hangs=True),
+    Guard("a request is answered once", {"shared.submissions.intake:_find_earlier": always(None)}),
     Guard(
         "of two requests with one key one wins",
-        {"shared.idempotency:ABSENT": Unguarded()},
-        ["tests/unit/test_intake.py::test_R31_parallel_requests_for_two_skills_with_one_key_make_one_of_them"],
+        {"shared.access.idempotency:ABSENT": Unguarded()},
+        [
+            "tests/unit/submissions/test_intake.py::test_R31_parallel_requests_for_two_skills_with_one_key_make_one_of_them"
+        ],
     ),
     Guard(
         "several skills are one request",
-        {"shared.intake:take_key": Answer(_taking_nothing)},
-        ["tests/unit/test_batches.py::test_R31_of_two_parallel_batches_with_one_key_one_is_refused_whole"],
+        {"shared.submissions.intake:take_key": Answer(_taking_nothing)},
+        ["tests/unit/submissions/test_batches.py::test_R31_of_two_parallel_batches_with_one_key_one_is_refused_whole"],
     ),
     Guard("what could not be read is told", {f"{STORE}_ids": always([])}),
     Guard(
         "a full tick says so",
         {f"{STORE}Stuck": Answer(lambda stuck: lambda submissions, failed, more: stuck(submissions, failed, False))},
     ),
-    Guard("what waits is sent again by the scan", {"shared.recovery:_send_again": Effect()}),
+    Guard("what waits is sent again by the scan", {"shared.verification.recovery:_send_again": Effect()}),
     Guard(
         "a failed resend is due at once",
-        {"shared.recovery:touch_submission": Effect(_is_undoing_a_note)},
+        {"shared.verification.recovery:touch_submission": Effect(_is_undoing_a_note)},
         [f"{RECOVERY}test_r02_a_resend_that_fails_is_made_up_for_by_the_very_next_tick"],
     ),
     Guard(
         "a lost lease is recovered",  # by the next delivery or by the scan
-        {"shared.submissions:Submission.has_live_lease": Answer(_endless), "shared.recovery:_requeue": Effect()},
+        {
+            "shared.records.submissions:Submission.has_live_lease": Answer(_endless),
+            "shared.verification.recovery:_requeue": Effect(),
+        },
     ),
-    Guard("a scan holds nobody up", {"shared.verification:asyncio": Within(to_thread=InTurn())}),
-    Guard("a count is written only as it was read", {"shared.community:_counted": Unguarded()}),
+    Guard("a scan holds nobody up", {"shared.verification.verification:asyncio": Within(to_thread=InTurn())}),
+    Guard("a count is written only as it was read", {"shared.marketplace.community:_counted": Unguarded()}),
     Guard(
         "who lost a record looks again",
-        {"shared.pipeline:_after_losing": always(import_module("shared.pipeline").DONE)},
+        {"shared.verification.pipeline:_after_losing": always(import_module("shared.verification.pipeline").DONE)},
         [f"{FOUND}test_i9_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one"],
     ),
     Guard("a row is cut to its size", {f"{STORE}_fitting": Answer(lambda _: lambda row, field: row)}),
-    Guard("a message is cut to its size", {"shared.intake:_cut": Answer(lambda _: str)}),
+    Guard("a message is cut to its size", {"shared.submissions.intake:_cut": Answer(lambda _: str)}),
     Guard(
         "newer senders are understood",
-        {"shared.queue:msgspec": Within(json=Within(decode=Answer(_refusing_more)))},
+        {"shared.storage.queue:msgspec": Within(json=Within(decode=Answer(_refusing_more)))},
     ),
     Guard(
         "an outage of GitHub is no verdict",
-        {"shared.github_http:GitHubHttp.down": Answer(lambda _: lambda self, why: Refused(why))},
+        {"shared.github.http:GitHubHttp.down": Answer(lambda _: lambda self, why: Refused(why))},
     ),
 ]

@@ -6,8 +6,8 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from shared.submission_list import ListQuery, list_submissions
-from shared.submissions import CATEGORY_OF
+from shared.records.submissions import CATEGORY_OF
+from shared.submissions.submission_list import ListQuery, list_submissions
 from tests.faults.actors import KINDS, SMOOTH, Plan
 from tests.faults.sources import CONTENTS, REPOS
 from tests.faults.world import World

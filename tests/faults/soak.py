@@ -19,7 +19,7 @@ from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from shared.submissions import CATEGORY_OF
+from shared.records.submissions import CATEGORY_OF
 from tests.support.at_rest import letters_of, records_of, wrong_at_rest
 from tests.support.fault_proxy import pid_of
 from tests.support.faulty_platform import FaultyPlatform, bundle, faulty_platform, skill_md

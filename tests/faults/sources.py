@@ -6,11 +6,11 @@ from typing import Any
 
 from botocore.exceptions import EndpointConnectionError
 
-from shared.archive import Folder
-from shared.content import content_hash_of
 from shared.errors import NotFound, Refused
-from shared.github import Discovered, FoundSkill, GitHubRepo, Pinned
+from shared.github.archive import Folder
+from shared.github.client import Discovered, FoundSkill, GitHubRepo, Pinned
 from shared.scanner import ScanReport, scan_skill
+from shared.storage.content import content_hash_of
 from tests.support.stub_bedrock import _answer
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "bad"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, NamedTuple
 
-from shared.kv import Expect
+from shared.storage.kv import Expect
 from tests.support.refusals import Compared
 
 Tell = Callable[[], None]

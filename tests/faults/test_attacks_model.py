@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from shared import intake
-from shared.github import GitHub
-from shared.submissions import CATEGORIES
+from shared.github.client import GitHub
+from shared.records.submissions import CATEGORIES
+from shared.submissions import intake
 from shared.telemetry import logger
 from tests.faults import sources
 from tests.faults.world import World

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.submissions import State
+from shared.records.submissions import State
 from tests.faults.actors import Plan
 from tests.faults.sources import CONTENTS
 from tests.faults.world import World

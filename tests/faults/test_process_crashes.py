@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.submissions import State
+from shared.records.submissions import State
 from tests.support.faulty_platform import faulty_platform
 from tests.support.invariants import check_invariants
 from tests.support.platform import eventually

@@ -12,7 +12,7 @@ from local.config import read_config
 from local.console import Console
 from local.function_pool import FunctionPool, Invoked, Starts, function_environment
 from local.template import read_template
-from shared.submission_store import get_submission
+from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env
 from tests.support.builders import a_bundle, an_sqs_record, submitted
 from tests.support.fault_proxy import FaultProxy

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.kv import shard_of
-from shared.submissions import new_id
+from shared.records.submissions import new_id
+from shared.storage.kv import shard_of
 from tests.support.faulty_platform import faulty_platform, skill_md
 from tests.support.invariants import check_invariants
 from tests.support.platform import REPOSITORY, eventually

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from local.queue_events import messages_done
-from shared import intake
-from shared.dead_letter_store import get_dead_letters
 from shared.errors import LostLease, Unprocessable
-from shared.queue import body_of
-from shared.submission_list import ListQuery, list_submissions
-from shared.submission_store import commit
-from shared.submissions import State, move
+from shared.records.submissions import State, move
+from shared.storage.queue import body_of
+from shared.submissions import intake
+from shared.submissions.dead_letter_store import get_dead_letters
+from shared.submissions.submission_list import ListQuery, list_submissions
+from shared.submissions.submission_store import commit
 from shared.timing import MAX_RECEIVES
 from tests.faults.actors import Plan
 from tests.faults.sources import CONTENTS

@@ -15,20 +15,22 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-import shared.rescan
+import shared.records.submissions
 import shared.scanner
-import shared.submissions
-import shared.verification
+import shared.verification.rescan
+import shared.verification.verification
 from functions import consumer, dead_letters
 from local.queue_events import messages_done
-from shared import admin, intake, telemetry
+from shared import telemetry
 from shared.errors import PlatformError
-from shared.queue import body_of
-from shared.recovery import RecoveryReport, recover_stuck
-from shared.rescan import rescan_published
-from shared.secret_store import AdminToken
-from shared.submissions import ACTIVE_STATES, Submission
+from shared.moderation import submission_decisions
+from shared.records.submissions import ACTIVE_STATES, Submission
+from shared.storage.queue import body_of
+from shared.storage.secret_store import AdminToken
+from shared.submissions import intake
 from shared.timing import SCAN_LIMIT
+from shared.verification.recovery import RecoveryReport, recover_stuck
+from shared.verification.rescan import rescan_published
 from shared.worker_context import run_with_worker_env
 from tests.faults.actors import SMOOTH, Actor, Plan
 from tests.faults.sources import CONTENTS, Contents, Sources, scan
@@ -71,7 +73,7 @@ class World:
         self._names = 0
         # The same steps make the same ids, so that a failing run can be run again.
         dice = Random(1)
-        self._patches.enter_context(patch.object(shared.submissions.secrets, "randbits", dice.getrandbits))
+        self._patches.enter_context(patch.object(shared.records.submissions.secrets, "randbits", dice.getrandbits))
         self._use_rules(RULES, strict=False)
 
     def close(self) -> None:
@@ -148,16 +150,18 @@ class World:
         return self._act("rescan", rescan_published, plan)
 
     def decide(self, verb: str, submission_id: str, plan: Plan = SMOOTH) -> Any:
-        return self._act("admin", lambda: getattr(admin, verb)(submission_id, ANNA, WHY), plan)
+        return self._act("admin", lambda: getattr(submission_decisions, verb)(submission_id, ANNA, WHY), plan)
 
     def retry_letters(self, plan: Plan = SMOOTH) -> Any:
-        return self._act("admin", lambda: admin.retry_dead_letters("failed 5 deliveries", ANNA, WHY), plan)
+        return self._act(
+            "admin", lambda: submission_decisions.retry_dead_letters("failed 5 deliveries", ANNA, WHY), plan
+        )
 
     def pause(self, hours: float = 1) -> Any:
-        return self._act("admin", lambda: admin.pause(ANNA, WHY, timedelta(hours=hours)))
+        return self._act("admin", lambda: submission_decisions.pause(ANNA, WHY, timedelta(hours=hours)))
 
     def lift_pause(self) -> Any:
-        return self._act("admin", lambda: admin.resume(ANNA, WHY))
+        return self._act("admin", lambda: submission_decisions.resume(ANNA, WHY))
 
     def ask(self, question: Callable[[], Awaitable[Any]]) -> Any:
         return self._act("client", question)
@@ -316,7 +320,7 @@ class World:
         def scan_now(files: Any, findings: Any = ()) -> Any:
             return scan(files, findings, strict)
 
-        for module in (shared.verification, shared.rescan):
+        for module in (shared.verification.verification, shared.verification.rescan):
             self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
             self._patches.enter_context(patch.object(module, "scan_skill", scan_now))
         self._patches.enter_context(patch.object(shared.scanner, "RULE_SET_VERSION", version))

@@ -6,7 +6,7 @@ import hashlib
 import pytest
 
 from functions.admin_api import ROUTES, handler
-from shared.audit import get_audit
+from shared.access.audit import get_audit
 from tests.support import admin_scenes as scenes
 from tests.support.admin_scenes import SCENES, WHY, on_loop
 from tests.support.http import call, error_of
@@ -183,8 +183,8 @@ def counted_to_the_end(role="admin", **body):
 
 
 def test_a_recount_finds_drift_a_repair_takes_it_away_and_only_an_admin_repairs(function_env, moto_url, monkeypatch):
-    monkeypatch.setattr("shared.recount_walk.RECORDS_PER_PAGE", 1)
-    monkeypatch.setattr("shared.recount_walk.PAGES_AT_ONCE", 1)
+    monkeypatch.setattr("shared.moderation.recount_walk.RECORDS_PER_PAGE", 1)
+    monkeypatch.setattr("shared.moderation.recount_walk.PAGES_AT_ONCE", 1)
     scenes.held()
     scenes.waiting()
     key = {"pk": {"S": "stats:3"}, "sk": {"S": "."}}

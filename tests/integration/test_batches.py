@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared import discovery, intake
+from shared.access.idempotency import Idempotency
 from shared.errors import BadGateway, Unavailable
-from shared.idempotency import Idempotency
-from shared.intake import Accepted, NamedSkill, NotAccepted
-from shared.submissions import State
+from shared.records.submissions import State
+from shared.submissions import discovery, intake
+from shared.submissions.intake import Accepted, NamedSkill, NotAccepted
 from tests.support.builders import processed
 from tests.support.counting import CountingKV
 from tests.support.memory import FillsUp, memory_env, within
@@ -124,7 +124,7 @@ async def test_R31_a_batch_that_broke_off_repeats_what_it_had_when_its_repositor
 @pytest.mark.parametrize("hanging", ["repo", "tree"])
 async def test_R27_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub, monkeypatch, hanging):
     budget = timedelta(seconds=0.4)
-    monkeypatch.setattr("shared.discovery.RESOLVE_BUDGET", budget)
+    monkeypatch.setattr("shared.submissions.discovery.RESOLVE_BUDGET", budget)
     stub.fail(hanging, "hang")
     loop = asyncio.get_running_loop()
     started = loop.time()

@@ -4,11 +4,11 @@ import pytest
 
 from functions import admin_api
 from functions.skills_api import handler
-from shared.blocklist import add_block, entry_for
-from shared.skill_admin import block_by_rule
-from shared.skill_store import find_skill
-from shared.submission_store import move_submission
-from shared.submissions import State
+from shared.evidence.blocklist import add_block, entry_for
+from shared.marketplace.skill_admin import block_by_rule
+from shared.marketplace.skill_store import find_skill
+from shared.records.submissions import State
+from shared.submissions.submission_store import move_submission
 from tests.support import admin_scenes as scenes
 from tests.support.admin_scenes import on_loop
 from tests.support.catalogue import a_skill

@@ -3,7 +3,7 @@ stub GitHub on loopback, the store in memory; every answer is held against the c
 
 import pytest
 
-from shared.submission_store import get_submission
+from shared.submissions.submission_store import get_submission
 from tests.support.builders import processed
 from tests.support.contract import ask
 from tests.support.memory import memory_env, within

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.aws import Aws
-from shared.content import S3Content, content_hash_of, pack, unpack
 from shared.errors import NotFound, Unavailable
 from shared.settings import load_settings
+from shared.storage.aws import Aws
+from shared.storage.content import S3Content, content_hash_of, pack, unpack
 from tests.support.memory import MemoryContent
 from tests.support.resources import client, create_resources
 

@@ -4,7 +4,7 @@ down. Every answer is held against the contract too (tests/support/contract.py).
 import pytest
 
 from shared.errors import Unavailable
-from shared.waiting import RANKED
+from shared.submissions.queue_position import RANKED
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.contract import ask
 from tests.support.memory import MemoryKV, memory_env

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared import blocklist
+from shared.evidence import blocklist
 from shared.settings import Limit
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.contract import ask

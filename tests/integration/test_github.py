@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.archive import Odd
 from shared.errors import Deferred, Refused
-from shared.github import FoundSkill, GitHub, GitHubRepo
+from shared.github.archive import Odd
+from shared.github.client import FoundSkill, GitHub, GitHubRepo
 from tests.support.memory import FixedSecrets
 from tests.support.stub_github import StubGitHub
 from tests.support.tarballs import (

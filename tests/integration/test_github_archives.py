@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared import archive
-from shared.archive import Odd
 from shared.errors import Deferred, Refused
-from shared.github import GitHub
+from shared.github import archive
+from shared.github.archive import Odd
+from shared.github.client import GitHub
 from tests.support.memory import FixedSecrets
 from tests.support.stub_github import StubGitHub
 from tests.support.tarballs import (

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.errors import Deferred, NeedsPerson, PlatformError, Refused
-from shared.github import GitHub, GitHubRepo
-from shared.github_http import GitHubHttp
+from shared.github.client import GitHub, GitHubRepo
+from shared.github.http import GitHubHttp
 from shared.settings import GITHUB
 from shared.timing import GITHUB_BUDGET, LONGEST_QUOTA_WAIT, OUTAGE_PAUSE, SETTLE_TIME, time_limit
 from tests.support.memory import GITHUB_TOKEN, FixedSecrets

@@ -8,15 +8,15 @@ from functools import partial
 import msgspec
 import pytest
 
-from shared.aws import Aws
-from shared.decision import Judged, decide
-from shared.dynamo_kv import DynamoKV
 from shared.errors import ConditionFailed, Deferred, Unavailable
-from shared.judge import MAX_ASKS, Judgement, NotJudged, Question, Why, judge_skill
-from shared.judge_budget import BUDGET_SHARDS, REMEMBERED, Spent, budget_keys, give_back, reserve
-from shared.kv import Put
+from shared.evidence.judge import MAX_ASKS, Judgement, NotJudged, Question, Why, judge_skill
+from shared.evidence.judge_budget import BUDGET_SHARDS, REMEMBERED, Spent, budget_keys, give_back, reserve
+from shared.records.decision import Judged, decide
+from shared.records.submissions import State
 from shared.settings import load_settings
-from shared.submissions import State
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import Put
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, SETTLE_TIME, scaled, time_limit
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.resources import create_resources

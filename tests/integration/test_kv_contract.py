@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from shared.aws import Aws
-from shared.dynamo_kv import DynamoKV
 from shared.errors import ConditionFailed
-from shared.kv import ABSENT, Add, Check, Delete, Key, Put, Query, query_all
 from shared.settings import load_settings
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import ABSENT, Add, Check, Delete, Key, Put, Query, query_all
 from tests.support.memory import MemoryKV
 from tests.support.memory_dynamo import MemoryDynamo
 from tests.support.resources import create_resources

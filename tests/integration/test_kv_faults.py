@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 from botocore.exceptions import ClientError
 
-from shared.aws import Aws
-from shared.dynamo_kv import DynamoKV
 from shared.errors import ConditionFailed, Unavailable
-from shared.kv import ABSENT, Add, Key, Put, Query
 from shared.settings import load_settings
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import ABSENT, Add, Key, Put, Query
 from shared.timing import time_limit
 from tests.support.fault_proxy import FaultProxy
 from tests.support.resources import create_resources

@@ -2,13 +2,14 @@
 
 import pytest
 
-from shared import admin, intake
-from shared.receipt_store import find_receipt
-from shared.secret_store import AdminToken
-from shared.skill_admin import block_skill
-from shared.skill_store import find_skill
-from shared.submission_store import get_submission
-from shared.submissions import State
+from shared.evidence.receipt_store import find_receipt
+from shared.marketplace.skill_admin import block_skill
+from shared.marketplace.skill_store import find_skill
+from shared.moderation import submission_decisions
+from shared.records.submissions import State
+from shared.storage.secret_store import AdminToken
+from shared.submissions import intake
+from shared.submissions.submission_store import get_submission
 from tests.support.builders import processed
 from tests.support.memory import memory_env, within
 from tests.support.stub_github import StubGitHub
@@ -87,7 +88,7 @@ async def test_s11_names_of_one_repository_are_not_confused_with_each_other(env,
 async def test_s11_approving_a_look_alike_publishes_it_and_its_next_version_is_not_asked_about_again(env, stub):
     await verified(env, stub, "acme/skills")
     held = await verified(env, stub, "ac-me/skills")
-    approved = await within(env, lambda: admin.approve(held.id, ANNA, "their own fork"))
+    approved = await within(env, lambda: submission_decisions.approve(held.id, ANNA, "their own fork"))
     assert (approved.state, approved.cert_tier) == (State.PUBLISHED, "CERTIFIED")
     again = await verified(env, stub, "ac-me/skills", text="Mended.")
     assert (again.state, again.published_version) == (State.PUBLISHED, "1.0.1")

@@ -6,19 +6,20 @@ from functools import partial
 
 import pytest
 
-from shared import skill_search, word_index
-from shared.aws import Aws
-from shared.community import add_report, count_installs, list_reports, settle_report
-from shared.dynamo_kv import DynamoKV
-from shared.index_rebuild import rebuild_index
-from shared.kv import ABSENT
-from shared.search_words import is_match, query_words, skill_words
+from shared.marketplace import skill_search
+from shared.marketplace.community import add_report, count_installs, list_reports, settle_report
+from shared.marketplace.skill_admin import block_skill, unblock_skill, yank_version
+from shared.marketplace.skill_index import read_skills, skill_put
+from shared.marketplace.skill_search import SkillQuery, list_skills
+from shared.marketplace.skill_store import get_skill, migrate_skill_slugs
+from shared.moderation.index_rebuild import rebuild_index
+from shared.records.search_words import is_match, query_words, skill_words
 from shared.settings import load_settings
-from shared.skill_admin import block_skill, unblock_skill, yank_version
-from shared.skill_index import read_skills, skill_put
-from shared.skill_search import SkillQuery, list_skills
-from shared.skill_store import get_skill, migrate_skill_slugs
-from shared.submission_search import find_refused, search_submissions
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import ABSENT
+from shared.submissions import word_index
+from shared.submissions.submission_search import find_refused, search_submissions
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.catalogue import a_skill, put_skills
 from tests.support.memory import memory_env, within

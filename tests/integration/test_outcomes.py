@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from shared import admin, intake
-from shared.aws import Aws
-from shared.decision import Judged
 from shared.errors import Conflict
-from shared.receipt_store import find_receipt
-from shared.secret_store import AdminToken
-from shared.skill_store import find_skill, get_versions
-from shared.submission_store import get_history, get_submission
-from shared.submissions import State
+from shared.evidence.receipt_store import find_receipt
+from shared.marketplace.skill_store import find_skill, get_versions
+from shared.moderation import submission_decisions
+from shared.records.decision import Judged
+from shared.records.submissions import State
+from shared.storage.aws import Aws
+from shared.storage.secret_store import AdminToken
+from shared.submissions import intake
+from shared.submissions.submission_store import get_history, get_submission
 from tests.support.builders import processed
 from tests.support.invariants import check_invariants
 from tests.support.memory import memory_env, within
@@ -141,7 +142,7 @@ async def test_the_outcome_table(env_for, github, bedrock, monkeypatch, row, col
         settings["judge_daily_budget"] = 0
     env = await env_for(**settings)
     if column == "hanging":
-        monkeypatch.setattr("shared.judge.JUDGE_BUDGET", timedelta(seconds=0.3))
+        monkeypatch.setattr("shared.evidence.judge.JUDGE_BUDGET", timedelta(seconds=0.3))
     after = await verified(env)
     assert (after.state, after.cert_tier) == (state, tier), after.reason
     is_asked = row not in NEVER_ASKED and not vendor and column not in ("none", "too large", "over budget")
@@ -171,10 +172,10 @@ async def test_an_approval_publishes_once_and_one_changed_byte_is_held_again(env
     env = await env_for(judge="none")
     held = await verified(env)
     assert held.state == state
-    approved = await within(env, lambda: admin.approve(held.id, BEN, "known to us"))
+    approved = await within(env, lambda: submission_decisions.approve(held.id, BEN, "known to us"))
     assert (approved.state, approved.cert_tier, approved.published_version) == ("PUBLISHED", "CERTIFIED", "1.0.0")
     with pytest.raises(Conflict):
-        await within(env, lambda: admin.approve(held.id, ANNA, "twice"))
+        await within(env, lambda: submission_decisions.approve(held.id, ANNA, "twice"))
     history = await within(env, lambda: get_history(held.id))
     assert [entry.to_state for entry in history].count(State.PUBLISHED) == 1
     repo.commit({**files, "SKILL.md": files["SKILL.md"] + "."})

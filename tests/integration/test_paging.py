@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.submission_store import create
-from shared.submissions import State, Submission, new_id
+from shared.records.submissions import State, Submission, new_id
+from shared.submissions.submission_store import create
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.contract import ask
 from tests.support.counting import CountingKV

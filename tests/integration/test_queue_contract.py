@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from shared.aws import Aws
 from shared.errors import Unavailable
-from shared.queue import SqsQueue, parse_body
 from shared.settings import load_settings
+from shared.storage.aws import Aws
+from shared.storage.queue import SqsQueue, parse_body
 from shared.timing import MAX_RECEIVES, VISIBILITY_TIMEOUT
 from tests.support.memory import Clock, MemoryQueue
 from tests.support.memory_sqs import MemorySqs

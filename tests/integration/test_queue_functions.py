@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from functions import consumer, dead_letters, stuck_scan
-from shared import db, intake, runtime
-from shared.dead_letter_store import find_dead_letter
-from shared.submission_store import claim_submission, get_submission
-from shared.submissions import State
+from shared import db, runtime
+from shared.records.submissions import State
+from shared.submissions import intake
+from shared.submissions.dead_letter_store import find_dead_letter
+from shared.submissions.submission_store import claim_submission, get_submission
 from shared.timing import LONGEST_LEASE
 from shared.worker_context import get_worker_env, run_with_worker_env
 from tests.support.builders import a_bundle, an_sqs_record

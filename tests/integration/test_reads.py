@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 import pytest_asyncio
 
-from shared.aws import Aws
-from shared.dynamo_kv import DynamoKV
-from shared.kv import Key
 from shared.settings import Settings
+from shared.storage.aws import Aws
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import Key
 from shared.timing import STORE_BUDGET, time_limit
 from tests.support.naive_twins import get_many_batch_by_batch, get_many_one_by_one
 from tests.support.probes import PATIENCE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.repo_health_store import get_repo_health
+from shared.marketplace.repo_health_store import get_repo_health
 from tests.support.memory import memory_env, within
 from tests.support.stub_github import FAULTS, StubGitHub
 

@@ -5,22 +5,23 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from shared import admin, admin_skills, intake
-from shared.audit import get_audit
-from shared.decision import Judged
-from shared.documents import encode
+from shared.access.audit import get_audit
 from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from shared.judge import Judgement
-from shared.receipt_store import clearance_key, find_receipt, receipt_key, receipt_put
-from shared.rescan import rescan_published
+from shared.evidence.judge import Judgement
+from shared.evidence.receipt_store import clearance_key, find_receipt, receipt_key, receipt_put
+from shared.marketplace.skill_search import get_published_skills_list
+from shared.marketplace.skill_store import find_skill, skill_key
+from shared.moderation import skill_decisions, submission_decisions
+from shared.records.decision import Judged
+from shared.records.skills import Skill
+from shared.records.submissions import State
 from shared.scanner import RULE_SET_VERSION, finding_for, scan_skill
-from shared.secret_store import AdminToken
-from shared.skill_search import get_published_skills_list
-from shared.skill_store import find_skill, skill_key
-from shared.skills import Skill
-from shared.submission_store import get_history, get_submission, submission_key
-from shared.submissions import State
+from shared.storage.documents import encode
+from shared.storage.secret_store import AdminToken
+from shared.submissions import intake
+from shared.submissions.submission_store import get_history, get_submission, submission_key
 from shared.timing import time_limit
+from shared.verification.rescan import rescan_published
 from tests.support.builders import alike_blocked, processed
 from tests.support.invariants import check_invariants
 from tests.support.memory import memory_env, within
@@ -90,7 +91,7 @@ async def test_a_rescan_writes_a_new_receipt_and_leaves_what_is_no_worse(env, st
 async def test_a_worse_verdict_takes_a_published_skill_out(env, stub):
     stub.repo("acme/skills", {"skills/tool/SKILL.md": REVIEWABLE, **THREE})
     held = await verified(env, "skills/tool")
-    await within(env, lambda: admin.approve(held.id, ANNA, "known to us"))
+    await within(env, lambda: submission_decisions.approve(held.id, ANNA, "known to us"))
     good = await verified(env, "skills/pdf")
     await rules_change(env, held.skill_name, verdict="PASS")
     await rules_change(env, good.skill_name)
@@ -119,7 +120,7 @@ async def test_a_rescan_is_bounded_and_survives_what_it_cannot_read(env, stub):
 async def test_a_worse_verdict_is_for_a_reviewer_to_clear_with_the_new_findings_before_them(env, stub):
     stub.repo("acme/skills", {"skills/tool/SKILL.md": REVIEWABLE})
     held = await verified(env, "skills/tool")
-    await within(env, lambda: admin.approve(held.id, ANNA, "known to us"))
+    await within(env, lambda: submission_decisions.approve(held.id, ANNA, "known to us"))
     await rules_change(env, held.skill_name, verdict="PASS")
     stored = env.kv.items[submission_key(held.id)]
     stored.doc = stored.doc.replace(RULE_SET_VERSION, "older")
@@ -129,7 +130,9 @@ async def test_a_worse_verdict_is_for_a_reviewer_to_clear_with_the_new_findings_
     assert (await within(env, lambda: find_receipt(blocked))).report.findings
     [last] = (await within(env, lambda: get_history(held.id)))[-1:]
     assert (last.from_state, last.to_state, last.actor) == (State.PUBLISHED, State.BLOCKED, "system")
-    assert (await within(env, lambda: admin.approve(held.id, BEN, "still fine"))).state == State.PUBLISHED
+    assert (
+        await within(env, lambda: submission_decisions.approve(held.id, BEN, "still fine"))
+    ).state == State.PUBLISHED
     skill = await within(env, lambda: find_skill(held.skill_name))
     assert (skill.is_blocked, skill.was_blocked, skill.rule_set) == (False, True, RULE_SET_VERSION)
     assert (await within(env, rescan_published)).rescanned == 0
@@ -138,7 +141,7 @@ async def test_a_worse_verdict_is_for_a_reviewer_to_clear_with_the_new_findings_
 async def test_mended_content_of_what_a_rescan_blocked_is_in_the_marketplace_again(env, stub):
     repo = stub.repo("acme/skills", {"skills/tool/SKILL.md": REVIEWABLE})
     held = await verified(env, "skills/tool")
-    await within(env, lambda: admin.approve(held.id, ANNA, "known to us"))
+    await within(env, lambda: submission_decisions.approve(held.id, ANNA, "known to us"))
     await rules_change(env, held.skill_name, verdict="PASS")
     await within(env, rescan_published)
     assert await listed(env) == []
@@ -183,7 +186,7 @@ async def test_an_admin_has_one_skill_rescanned_whatever_rules_it_was_published_
     after = await verified(env, "skills/pdf")
     key = receipt_key(after.content_hash, RULE_SET_VERSION)
     del env.kv.items[key]
-    result = await within(env, lambda: admin.rescan_skill("acme/skills/pdf", ANNA, "a new report"))
+    result = await within(env, lambda: submission_decisions.rescan_skill("acme/skills/pdf", ANNA, "a new report"))
     assert (result.verdict, result.blocked, result.rule_set) == ("PASS", False, RULE_SET_VERSION)
     assert key in env.kv.items
     assert await record(env, after) == after
@@ -196,7 +199,7 @@ async def test_an_admin_has_everything_under_older_rules_rescanned(env, stub):
     for name in ("csv", "pdf", "xml"):
         after = await verified(env, f"skills/{name}")
     await rules_change(env, after.skill_name)
-    report = await within(env, lambda: admin.rescan_all(ANNA, "new rules"))
+    report = await within(env, lambda: submission_decisions.rescan_all(ANNA, "new rules"))
     assert (report.rescanned, report.more) == (1, False)
     assert [entry.action for entry in await within(env, get_audit)] == ["rescan all"]
 
@@ -210,9 +213,9 @@ async def test_a_rescan_by_hand_is_for_admins_with_a_reason_and_for_what_is_ther
         (ANNA, "why", "acme/skills/none", NotFound),
     ):
         with pytest.raises(refused):
-            await within(env, lambda b=by, w=why, n=name: admin.rescan_skill(n, b, w))
+            await within(env, lambda b=by, w=why, n=name: submission_decisions.rescan_skill(n, b, w))
     with pytest.raises(Forbidden):
-        await within(env, lambda: admin.rescan_all(BEN, "why"))
+        await within(env, lambda: submission_decisions.rescan_all(BEN, "why"))
     assert await within(env, get_audit) == []
 
 
@@ -222,11 +225,11 @@ async def test_a_rescan_finds_what_resembles_content_that_was_blocked_since(env,
     after = await verified(env, "skills/pdf")
     receipt = await within(env, lambda: find_receipt(after))
     await alike_blocked(env, receipt)
-    result = await within(env, lambda: admin.rescan_skill(after.skill_name, ANNA, "a copy was blocked"))
+    result = await within(env, lambda: submission_decisions.rescan_skill(after.skill_name, ANNA, "a copy was blocked"))
     assert (result.verdict, result.blocked) == ("FAIL", True)
     assert (await record(env, after)).state == State.BLOCKED
     with pytest.raises(Conflict, match="blocked already"):
-        await within(env, lambda: admin.rescan_skill(after.skill_name, ANNA, "again"))
+        await within(env, lambda: submission_decisions.rescan_skill(after.skill_name, ANNA, "again"))
     check_invariants(env.kv)
 
 
@@ -234,8 +237,8 @@ async def test_a_rescan_keeps_what_only_the_source_could_see(env, stub):
     repo = stub.repo("acme/skills")
     repo.commit({"skills/pdf/SKILL.md": skill_md("pdf")}, links={"skills/pdf/key": "notes.md"})
     held = await verified(env, "skills/pdf")
-    approved = await within(env, lambda: admin.approve(held.id, ANNA, "leads nowhere"))
-    result = await within(env, lambda: admin.rescan_skill(held.skill_name, ANNA, "look again"))
+    approved = await within(env, lambda: submission_decisions.approve(held.id, ANNA, "leads nowhere"))
+    result = await within(env, lambda: submission_decisions.rescan_skill(held.skill_name, ANNA, "look again"))
     assert (result.verdict, result.blocked) == (held.verdict, False)
     assert (await within(env, lambda: find_receipt(approved))).report.incomplete
 
@@ -252,7 +255,7 @@ async def blocked_by_rescan(env, stub, is_certain: bool):
         receipt = await within(env, lambda: find_receipt(after))
         await alike_blocked(env, receipt)
     else:
-        await within(env, lambda: admin.approve(after.id, ANNA, "known to us"))
+        await within(env, lambda: submission_decisions.approve(after.id, ANNA, "known to us"))
     await rules_change(env, after.skill_name, verdict="PASS")
     assert (await within(env, rescan_published)).blocked == [after.skill_name]
     return after
@@ -260,9 +263,9 @@ async def blocked_by_rescan(env, stub, is_certain: bool):
 
 async def unblocked(env, submission, by_name: bool) -> None:
     if by_name:
-        await within(env, lambda: admin_skills.unblock_skill(submission.skill_name, ANNA, "looked at it"))
+        await within(env, lambda: skill_decisions.unblock_skill(submission.skill_name, ANNA, "looked at it"))
     else:
-        await within(env, lambda: admin.unblock(submission.id, ANNA, "looked at it"))
+        await within(env, lambda: submission_decisions.unblock(submission.id, ANNA, "looked at it"))
 
 
 @pytest.mark.parametrize("is_certain", [True, False], ids=["FAIL", "CONCERNS"])
@@ -276,7 +279,9 @@ async def test_an_admins_unblock_holds_for_this_content_under_these_rules(env, s
     for _ in range(2):
         await rules_change(env, submission.skill_name)
         assert (await within(env, rescan_published)).blocked == []
-    assert (await within(env, lambda: admin.rescan_skill(skill.name, ANNA, "look again"))).blocked is False
+    assert (
+        await within(env, lambda: submission_decisions.rescan_skill(skill.name, ANNA, "look again"))
+    ).blocked is False
     assert [entry.action for entry in await within(env, get_audit)][1].startswith("unblock")
     check_invariants(env.kv)
 
@@ -285,7 +290,7 @@ async def test_a_new_rule_takes_out_again_what_an_admin_put_back(env, stub, monk
     submission = await blocked_by_rescan(env, stub, is_certain=True)
     await unblocked(env, submission, by_name=True)
     more = finding_for("FILE-UNSAFE-PATH", "SKILL.md", "a newer rule")
-    monkeypatch.setattr("shared.rescan.scan_skill", lambda files: scan_skill(files, [more]))
+    monkeypatch.setattr("shared.verification.rescan.scan_skill", lambda files: scan_skill(files, [more]))
     await rules_change(env, submission.skill_name)
     assert (await within(env, rescan_published)).blocked == [submission.skill_name]
 
@@ -303,7 +308,7 @@ async def test_a_rescan_keeps_what_the_judge_said_also_when_other_content_was_se
     stub.repo("acme/skills").commit({"skills/pdf/SKILL.md": skill_md("pdf")}, links=links)
     done = await verified(env, "skills/pdf")
     if links:
-        done = await within(env, lambda: admin.approve(done.id, ANNA, "leads nowhere"))
+        done = await within(env, lambda: submission_decisions.approve(done.id, ANNA, "leads nowhere"))
     receipt = await within(env, lambda: find_receipt(done))
     judgement = Judgement(
         score=90, judged=Judged.PASS, intent="helps", scope="files", concerns=(), model_id="m", tokens=1
@@ -313,6 +318,6 @@ async def test_a_rescan_keeps_what_the_judge_said_also_when_other_content_was_se
         await rules_change(env, done.skill_name)
     stored = env.kv.items[submission_key(done.id)]
     stored.doc = stored.doc.replace(done.content_hash, "0" * 64)  # its author has sent other content
-    await within(env, lambda: admin.rescan_skill(done.skill_name, ANNA, "look again"))
+    await within(env, lambda: submission_decisions.rescan_skill(done.skill_name, ANNA, "look again"))
     after = await within(env, lambda: find_receipt(done))
     assert (after.judgement, after.report.incomplete) == (judgement, receipt.report.incomplete)

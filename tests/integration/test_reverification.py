@@ -3,14 +3,16 @@
 import msgspec
 import pytest
 
-from shared import admin, blocklist, discovery, intake
-from shared.documents import encode
 from shared.errors import BadGateway, Conflict, Unprocessable
-from shared.receipt_store import find_receipt
-from shared.secret_store import AdminToken
-from shared.skill_store import find_skill
-from shared.submission_store import get_submission, submission_key
-from shared.submissions import State, Submission
+from shared.evidence import blocklist
+from shared.evidence.receipt_store import find_receipt
+from shared.marketplace.skill_store import find_skill
+from shared.moderation import submission_decisions
+from shared.records.submissions import State, Submission
+from shared.storage.documents import encode
+from shared.storage.secret_store import AdminToken
+from shared.submissions import discovery, intake
+from shared.submissions.submission_store import get_submission, submission_key
 from tests.support.builders import an_unusable_bundle, processed
 from tests.support.invariants import check_invariants
 from tests.support.memory import memory_env, within
@@ -105,7 +107,7 @@ async def test_an_unusable_skill_leaves_its_receipt_and_cannot_be_approved(env, 
     assert "SKILL.md cannot be used" in rejected.reason
     assert rejected.score is None, "a good score beside a rejection would mislead"
     with pytest.raises(Conflict, match="no usable name"):
-        await within(env, lambda: admin.approve(rejected.id, ANNA, "looks fine"))
+        await within(env, lambda: submission_decisions.approve(rejected.id, ANNA, "looks fine"))
 
 
 async def test_what_was_rejected_is_queued_again_when_the_rules_change(env, stub):
@@ -137,7 +139,7 @@ async def test_s02_an_approval_of_a_link_is_for_where_it_leads(env, stub):
     repo = stub.repo("acme/skills")
     repo.commit(PDF, links={"skills/pdf/key": "notes.md"})
     held = await verified(env, path="skills/pdf")
-    await within(env, lambda: admin.approve(held.id, ANNA, "leads nowhere"))
+    await within(env, lambda: submission_decisions.approve(held.id, ANNA, "leads nowhere"))
     repo.commit({**PDF, "README.md": "x"}, links={"skills/pdf/key": "notes.md"})
     same = await verified(env, path="skills/pdf")
     assert (same.state, same.cert_tier) == (State.PUBLISHED, "CERTIFIED")

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from shared.aws import Aws
 from shared.errors import Unavailable
-from shared.secret_store import secrets_from
 from shared.settings import load_settings
+from shared.storage.aws import Aws
+from shared.storage.secret_store import secrets_from
 from tests.support.resources import client, create_resources
 
 CANARY = "canary-that-must-never-be-seen-in-an-error"

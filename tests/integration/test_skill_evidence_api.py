@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 import pytest
 
 from shared import runtime
-from shared.external_scan_store import a_request, scan_put
-from shared.external_scans import Outcome, claimed, finished
-from shared.skill_admin import block_skill
+from shared.marketplace.external_scan_store import a_request, scan_put
+from shared.marketplace.skill_admin import block_skill
+from shared.records.external_scans import Outcome, claimed, finished
 from tests.support.builders import WHEN
 from tests.support.catalogue import a_skill
 from tests.support.marketplace import list_, publish, put, raw, read, run, twice

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from shared import runtime
-from shared.community import list_reports
-from shared.skill_admin import block_skill
+from shared.marketplace.community import list_reports
+from shared.marketplace.skill_admin import block_skill
 from tests.support.catalogue import a_skill
 from tests.support.http import error_of
 from tests.support.marketplace import list_, put, read, run, tell

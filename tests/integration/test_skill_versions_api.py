@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from shared.blocklist import add_block, entry_for
-from shared.skill_admin import yank_version
+from shared.evidence.blocklist import add_block, entry_for
+from shared.marketplace.skill_admin import yank_version
 from tests.support.http import error_of
 from tests.support.marketplace import publish, read, run
 

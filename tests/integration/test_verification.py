@@ -5,16 +5,18 @@ from datetime import timedelta
 
 import pytest
 
-from shared import admin, blocklist, discovery, intake
 from shared.errors import BadGateway, Conflict, InvalidRequest, Unprocessable
-from shared.pipeline import DONE
-from shared.receipt_store import find_receipt
-from shared.secret_store import AdminToken
-from shared.skill_admin import block_skill
-from shared.skill_search import get_published_skills_list
-from shared.skill_store import find_skill, get_versions
-from shared.submission_store import get_history, get_submission
-from shared.submissions import State
+from shared.evidence import blocklist
+from shared.evidence.receipt_store import find_receipt
+from shared.marketplace.skill_admin import block_skill
+from shared.marketplace.skill_search import get_published_skills_list
+from shared.marketplace.skill_store import find_skill, get_versions
+from shared.moderation import submission_decisions
+from shared.records.submissions import State
+from shared.storage.secret_store import AdminToken
+from shared.submissions import discovery, intake
+from shared.submissions.submission_store import get_history, get_submission
+from shared.verification.pipeline import DONE
 from tests.support.builders import alike_blocked, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
@@ -254,11 +256,11 @@ async def test_approving_publishes_once_and_one_changed_byte_is_held_again(env, 
     repo = stub.repo("acme/skills", {"skills/tool/SKILL.md": REVIEWABLE})
     held = await verified(env, path="skills/tool")
     assert held.state in (State.ON_HOLD, State.BLOCKED)
-    approved = await within(env, lambda: admin.approve(held.id, ANNA, "known to us"))
+    approved = await within(env, lambda: submission_decisions.approve(held.id, ANNA, "known to us"))
     assert (approved.state, approved.cert_tier, approved.published_version) == (State.PUBLISHED, "CERTIFIED", "1.0.0")
     assert (await within(env, lambda: find_skill(held.skill_name))).cert_tier == "CERTIFIED"
     with pytest.raises(Conflict):
-        await within(env, lambda: admin.approve(held.id, ANNA, "twice"))
+        await within(env, lambda: submission_decisions.approve(held.id, ANNA, "twice"))
     repo.commit({"skills/tool/SKILL.md": REVIEWABLE + "."})
     again = await submit(env, path="skills/tool")
     await processed(env, again.submission)
@@ -274,10 +276,10 @@ async def test_the_blocklist_is_scoped_and_stops_an_approval(env, stub):
     entry = blocklist.entry_for
     await within(env, lambda: blocklist.add_block(entry("acme/skills/tool", "steals keys", held.source)))
     with pytest.raises(Conflict, match="steals keys"):
-        await within(env, lambda: admin.approve(held.id, ANNA, "no"))
+        await within(env, lambda: submission_decisions.approve(held.id, ANNA, "no"))
     other = await verified(env, "https://github.com/other/skills", path="skills/tool")
     assert other.parked_by == held.parked_by  # of the same name, elsewhere: not named by the entry
-    blocked = await within(env, lambda: admin.requeue(held.id, ANNA, "look again"))
+    blocked = await within(env, lambda: submission_decisions.requeue(held.id, ANNA, "look again"))
     await processed(env, blocked)
     after = await record(env, held)
     assert (after.state, after.parked_by) == (State.BLOCKED, "blocklist")

@@ -8,10 +8,10 @@ import pytest
 
 from functions import stuck_scan
 from shared import telemetry
-from shared.dynamo_kv import DynamoKV
 from shared.errors import Unavailable
-from shared.judge import judge_skill
-from shared.kv import Key, Query
+from shared.evidence.judge import judge_skill
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.kv import Key, Query
 from shared.telemetry import Watched
 from shared.timing import time_limit
 from tests.support.http import Context

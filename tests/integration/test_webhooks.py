@@ -10,9 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from functions import consumer, webhooks
-from shared import external_scan_dispatch, intake, runtime
-from shared.external_scan_store import get_external_scans, get_security
-from shared.submission_store import get_submission
+from shared import runtime
+from shared.marketplace import external_scan_dispatch
+from shared.marketplace.external_scan_store import get_external_scans, get_security
+from shared.submissions import intake
+from shared.submissions.submission_store import get_submission
 from shared.timing import LONGEST_LEASE
 from tests.support.builders import a_bundle, an_sqs_record
 from tests.support.memory import WEBHOOK_SECRETS

@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functions.submissions_api import handler as submissions
-from shared import intake, pipeline, runtime
-from shared.auth import token_id
-from shared.blocklist import add_block, entry_for
-from shared.community import add_report
+from shared import runtime
+from shared.access.auth import token_id
 from shared.db import get_secrets, now
-from shared.dead_letter_store import store_dead_letter
-from shared.skill_admin import block_skill, yank_version
-from shared.submission_store import get_submission, move_submission
-from shared.submissions import Delivery, State, Submission
+from shared.evidence.blocklist import add_block, entry_for
+from shared.marketplace.community import add_report
+from shared.marketplace.skill_admin import block_skill, yank_version
+from shared.records.submissions import Delivery, State, Submission
+from shared.submissions import intake
+from shared.submissions.dead_letter_store import store_dead_letter
+from shared.submissions.submission_store import get_submission, move_submission
 from shared.timing import LONGEST_LEASE
+from shared.verification import pipeline
 from tests.support.builders import WHILE, a_bundle, an_unusable_bundle
 from tests.support.http import call
 

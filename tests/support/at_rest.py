@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-from shared.submissions import CATEGORIES, PARKED_STATES, TERMINAL_STATES
+from shared.records.submissions import CATEGORIES, PARKED_STATES, TERMINAL_STATES
 from shared.timing import MAX_ATTEMPTS
 from tests.support.faulty_platform import FaultyPlatform
 from tests.support.invariants import check_invariants

@@ -3,12 +3,13 @@
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from shared import intake, pipeline
-from shared.blocklist import remembering_puts
-from shared.queue import body_of
-from shared.receipt_store import Receipt
+from shared.evidence.blocklist import remembering_puts
+from shared.evidence.receipt_store import Receipt
+from shared.records.submissions import Delivery, Submission
 from shared.scanner import scan_skill
-from shared.submissions import Delivery, Submission
+from shared.storage.queue import body_of
+from shared.submissions import intake
+from shared.verification import pipeline
 from tests.support.memory import within
 
 SKILL_MD = "---\nname: {name}\ndescription: {description}\n---\n\n# {name}\n\nSay hello.\n"

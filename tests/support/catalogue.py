@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import msgspec
 
-from shared.documents import encode
-from shared.kv import Key, Put
-from shared.skill_index import alike_put, counts_put, index_puts, no_counts, skill_put
-from shared.skills import Skill, split_name
+from shared.marketplace.skill_index import alike_put, counts_put, index_puts, no_counts, skill_put
+from shared.records.skills import Skill, split_name
+from shared.storage.documents import encode
+from shared.storage.kv import Key, Put
 from tests.support.builders import WHEN
 from tests.support.memory import MemoryKV, Stored
 

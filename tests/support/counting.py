@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
-from shared.kv import Page, Query
+from shared.storage.kv import Page, Query
 from tests.support.memory import MemoryKV, Row
 
 SETTLED = 30  # turns of the loop after which nobody else is about to ask

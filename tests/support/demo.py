@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from shared.community import count_installs
+from shared.marketplace.community import count_installs
 from tests.support import earlier
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub

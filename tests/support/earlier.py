@@ -11,15 +11,16 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 from unittest.mock import patch
 
-from shared import intake, pipeline
-from shared.aws import Aws
-from shared.content import S3Content
-from shared.dynamo_kv import DynamoKV
-from shared.github import GitHub
-from shared.secret_store import secrets_from
+from shared.github.client import GitHub
+from shared.records.submissions import Delivery
 from shared.settings import load_settings
-from shared.submissions import Delivery
+from shared.storage.aws import Aws
+from shared.storage.content import S3Content
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.secret_store import secrets_from
+from shared.submissions import intake
 from shared.telemetry import logger
+from shared.verification import pipeline
 from shared.worker_context import Env, run_with_worker_env
 from tests.support.memory import MemoryQueue, no_judge
 from tests.support.platform import Platform

@@ -1,11 +1,11 @@
 """Scans by scanners elsewhere, as tests talk about them."""
 
-from shared.external_scan_dispatch import claim_scan, dispatch_external_scans
-from shared.external_scan_results import report_result
-from shared.external_scan_store import get_security
-from shared.external_scans import Finding, Outcome, Verdict
-from shared.submission_store import get_submission
-from shared.submissions import State
+from shared.marketplace.external_scan_dispatch import claim_scan, dispatch_external_scans
+from shared.marketplace.external_scan_store import get_security
+from shared.records.external_scans import Finding, Outcome, Verdict
+from shared.records.submissions import State
+from shared.submissions.submission_store import get_submission
+from shared.verification.external_scan_results import report_result
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
 

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from shared.kv import SHARDS, Key
-from shared.queue import body_of
+from shared.storage.kv import SHARDS, Key
+from shared.storage.queue import body_of
 from tests.support.fault_proxy import FaultProxy, Hold, pid_of
 from tests.support.memory import MemoryKV, Stored
 from tests.support.ministack import ministack

@@ -11,13 +11,9 @@ from typing import Any
 
 import msgspec
 
-from shared.kv import Key
-from shared.queue import Poison, parse_body
-from shared.skill_index import counts_key, decode_skill, index_puts, installs_order
-from shared.skills import Skill, SkillVersion
-from shared.stats import COUNTER_KEYS, SKILL_COUNTER_KEYS
-from shared.submission_store import LARGEST_ROW, words_of
-from shared.submissions import (
+from shared.marketplace.skill_index import counts_key, decode_skill, index_puts, installs_order
+from shared.records.skills import Skill, SkillVersion
+from shared.records.submissions import (
     ACTIVE_STATES,
     CATEGORIES,
     LEGAL_MOVES,
@@ -28,6 +24,10 @@ from shared.submissions import (
     Submission,
     due_at,
 )
+from shared.storage.kv import Key
+from shared.storage.queue import Poison, parse_body
+from shared.submissions.counters import COUNTER_KEYS, SKILL_COUNTER_KEYS
+from shared.submissions.submission_store import LARGEST_ROW, words_of
 from shared.timing import MAX_ATTEMPTS
 from tests.support.memory import Stored
 from tests.support.memory_sqs import Sent

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from shared.content import content_hash_of
 from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
-from shared.github import GitHub
-from shared.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
-from shared.queue import Depth
-from shared.secret_store import AdminToken, SecretValues
+from shared.github.client import GitHub
 from shared.settings import Settings
+from shared.storage.content import content_hash_of
+from shared.storage.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
+from shared.storage.queue import Depth
+from shared.storage.secret_store import AdminToken, SecretValues
 from shared.worker_context import Env
 from tests.support.refusals import tell_refused
 

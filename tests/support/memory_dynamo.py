@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from shared.kv import Key
+from shared.storage.kv import Key
 from tests.support.memory import Stored
 from tests.support.refusals import tell_refused
 

@@ -4,10 +4,10 @@ test-suite runs against these too and must reject them; a probe that lets them p
 import msgspec
 
 from shared.db import get_kv, now
-from shared.dynamo_kv import KEYS_PER_BATCH
-from shared.kv import Read
-from shared.submission_store import submission_key
-from shared.submissions import Rescue, Submission, rescue_of
+from shared.records.submissions import Rescue, Submission, rescue_of
+from shared.storage.dynamo_kv import KEYS_PER_BATCH
+from shared.storage.kv import Read
+from shared.submissions.submission_store import submission_key
 
 
 async def get_submissions_one_by_one(ids):
@@ -21,7 +21,7 @@ async def get_stuck_submissions_one_by_one():
 
 
 async def enumerate_published_skills_one_by_one():
-    from shared.skill_store import skill_key
+    from shared.marketplace.skill_store import skill_key
 
     return [await get_kv().get(skill_key(name)) for name in await get_kv().ids("skill:")]
 

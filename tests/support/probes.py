@@ -2,7 +2,7 @@
 
 import asyncio
 
-from shared.kv import Key
+from shared.storage.kv import Key
 from tests.support.memory import MemoryKV, Stored
 
 PATIENCE = 0.5  # how long a probe waits before it says that nobody is coming

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from shared.kv import Key
+from shared.storage.kv import Key
 
 TABLE = "stub"
 Attributes = Mapping[str, Any]  # as on the wire: {"doc": {"S": "…"}}

@@ -14,13 +14,13 @@ from functools import partial
 os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-east-1")
 
 from functions.consumer import consume
-from shared.aws import Aws
-from shared.content import S3Content
-from shared.dynamo_kv import DynamoKV
 from shared.errors import Unavailable
-from shared.queue import SqsQueue
 from shared.settings import load_settings
-from shared.submission_store import get_submission
+from shared.storage.aws import Aws
+from shared.storage.content import S3Content
+from shared.storage.dynamo_kv import DynamoKV
+from shared.storage.queue import SqsQueue
+from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env, get_worker_env
 from tests.support.builders import a_bundle, an_sqs_record, submitted
 from tests.support.memory import FixedSecrets, SilentGitHub, no_judge, within

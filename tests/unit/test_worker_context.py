@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from functions import consumer
-from shared import db, external_scan_dispatch, external_scan_store, repo_health_store, submission_store, worker_context
+from shared import db, worker_context
+from shared.marketplace import external_scan_dispatch, external_scan_store, repo_health_store
+from shared.submissions import submission_store
 from shared.worker_context import get_worker_env, run_with_worker_env
 from tests.support.builders import a_bundle, an_sqs_record, submitted
 from tests.support.memory import memory_env, within

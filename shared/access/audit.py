@@ -1,0 +1,66 @@
+"""Who did what, and why: one entry per action of a person, written in the transaction of the action itself."""
+
+import secrets
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.errors import InvalidRequest
+from shared.storage.documents import encode, stamp
+from shared.storage.kv import Key, Put, Query
+from shared.storage.secret_store import AdminToken
+
+MAX_REASON = 500
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    by: str
+    role: str
+    action: str
+    subject: str
+    why: str
+
+
+def audit_put(by: AdminToken, action: str, subject: str, why: str) -> Put:
+    at = now()
+    entry = AuditEntry(at=at, by=by.name, role=by.role, action=action, subject=subject, why=why)
+    return Put(Key(f"audit:{at:%Y-%m}", f"{stamp(at)}#{secrets.token_hex(4)}"), encode(entry))
+
+
+class AuditPage(NamedTuple):
+    entries: list[AuditEntry]
+    next_position: str | None
+
+
+def reason_of(why: str) -> str:
+    """What a person gave as the reason, on one line. There is no action without one."""
+    reason = " ".join(why.split())
+    if not reason:
+        raise InvalidRequest("Say why: the author and the audit list need a reason.", code="reason_required")
+    if len(reason) > MAX_REASON:
+        raise InvalidRequest(f"A reason has at most {MAX_REASON} characters.", code="reason_too_long")
+    return reason
+
+
+async def get_audit_of(month: str, limit: int, before: str | None = None) -> AuditPage:
+    """A month, newest first; `month` like 2026-01."""
+    page = await get_kv().query(Query(f"audit:{month}", before=before, descending=True, limit=limit))
+    entries = [_ENTRY.decode(row.text) for row in page.rows]
+    return AuditPage(entries, page.rows[-1].sort if page.more else None)
+
+
+async def get_audit(limit: int = 50) -> list[AuditEntry]:
+    """The newest entries of this month and the one before it."""
+    this_month = now().replace(day=1)
+    entries: list[AuditEntry] = []
+    for month in (this_month, this_month - timedelta(days=1)):
+        if len(entries) < limit:
+            query = Query(f"audit:{month:%Y-%m}", descending=True, limit=limit - len(entries))
+            entries += [_ENTRY.decode(row.text) for row in (await get_kv().query(query)).rows]
+    return entries
+
+
+_ENTRY = msgspec.json.Decoder(AuditEntry)

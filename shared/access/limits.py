@@ -1,0 +1,70 @@
+"""How often one address may do a thing: a count per address, kind and window of time, in one conditional write.
+
+Checked before any other store read, so that a flood costs one request each. Off where the setting names no limits.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from ipaddress import IPv6Address, ip_address
+
+from shared.db import get_kv, get_settings, now
+from shared.errors import TooManyRequests, Unavailable
+from shared.settings import Limit
+from shared.storage.kv import Key
+
+
+async def take_from_limit(kind: str, ip: str) -> Mapping[str, str]:
+    """Counts one request; returns the headers that tell how many are left. Raises TooManyRequests beyond the limit."""
+    limit = get_settings().limits.get(kind)
+    if limit is None:
+        return {}
+    key, reset = _window(kind, ip, limit)
+    taken = await get_kv().take(key, limit.most, math.ceil(now().timestamp()) + reset)
+    headers = {
+        "ratelimit-limit": str(limit.most),
+        "ratelimit-remaining": str(limit.most - (limit.most if taken is None else taken)),
+        "ratelimit-reset": str(reset),
+    }
+    if taken is None:
+        raise _too_many(kind, limit, reset, headers)
+    return headers
+
+
+async def refuse_locked(kind: str, ip: str) -> None:
+    """Raises TooManyRequests where nothing is left, without taking any."""
+    limit = get_settings().limits.get(kind)
+    if limit is None:
+        return
+    key, reset = _window(kind, ip, limit)
+    read = await get_kv().get_counts([key])
+    if read.failed:
+        raise Unavailable("It cannot be told whether this address is locked.")
+    if read.found.get(key, {}).get("taken", 0) >= limit.most:
+        raise _too_many(kind, limit, reset, {})
+
+
+def _window(kind: str, ip: str, limit: Limit) -> tuple[Key, int]:
+    window = int(now().timestamp() // limit.window.total_seconds())
+    return Key(f"limit:{kind}:{_network(ip)}", str(window)), _seconds_to_next(limit)
+
+
+def _seconds_to_next(limit: Limit) -> int:
+    return math.ceil(limit.window.total_seconds() - now().timestamp() % limit.window.total_seconds())
+
+
+def _network(ip: str) -> str:
+    """A household has a /64 of IPv6 addresses; counting them one by one would count nothing."""
+    address = ip_address(ip)
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    mapped = address.ipv4_mapped
+    return str(mapped) if mapped else f"{IPv6Address(int(address) >> 64 << 64)}/64"
+
+
+def _too_many(kind: str, limit: Limit, reset: int, headers: Mapping[str, str]) -> TooManyRequests:
+    minutes = round(limit.window / timedelta(minutes=1))
+    message = (
+        f"Rate limit: {limit.most} {kind} requests per {minutes} minutes from one address. Try again in {reset} s."
+    )
+    return TooManyRequests(message, code="rate_limited", retry_after=reset, headers=headers)

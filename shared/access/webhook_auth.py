@@ -1,0 +1,65 @@
+"""Which scanner elsewhere speaks: each request is signed under the scanner's own secret, is at most five minutes old
+and is taken once. Nothing of a request is looked into before its signature is known to be right."""
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+
+from shared.db import get_kv, get_secrets, get_settings, now
+from shared.errors import BadSignature, ConditionFailed
+from shared.storage.kv import ABSENT, Key, Put
+from shared.timing import SIGNATURE_AGE
+
+PROVIDER = "x-scan-provider"
+TIMESTAMP = "x-scan-timestamp"  # seconds since 1970
+SIGNATURE = "x-scan-signature"  # hex
+
+
+def signature_of(secret: str, route: str, timestamp: str, body: bytes) -> str:
+    """HMAC-SHA256 over the lines method, path, timestamp and then the raw body. `route` is "METHOD /path"."""
+    method, _, path = route.partition(" ")
+    head = f"{method}\n{path}\n{timestamp}\n".encode(errors="surrogatepass")
+    return hmac.new(secret.encode(), head + body, "sha256").hexdigest()
+
+
+async def authenticate(route: str, headers: Mapping[str, str], body: bytes) -> str:
+    """The name of the scanner that sent this. Raises BadSignature for everybody else."""
+    provider, timestamp, signature = (headers.get(name, "") for name in (PROVIDER, TIMESTAMP, SIGNATURE))
+    secret = await _find_secret(provider)
+    expected = signature_of(secret or _NOBODYS, route, timestamp, body)  # the same work for a name nobody has
+    is_right = hmac.compare_digest(expected.encode(), signature.encode(errors="surrogatepass"))
+    if secret is None or not is_right:
+        raise BadSignature(f"Sign the request: the headers {PROVIDER}, {TIMESTAMP} and {SIGNATURE} must fit it.")
+    at = now()
+    _check_age(timestamp, at)
+    await _take_once(provider, signature, at)
+    return provider
+
+
+_NOBODYS = secrets.token_hex(32)
+
+
+async def _find_secret(provider: str) -> str | None:
+    values = await get_secrets().get()
+    return values.find_webhook_secret(provider) if provider in get_settings().external_scanners else None
+
+
+def _check_age(timestamp: str, at: datetime) -> None:
+    is_number = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12
+    if not is_number or abs(at.timestamp() - int(timestamp)) > SIGNATURE_AGE.total_seconds():
+        raise BadSignature(
+            f"{TIMESTAMP} must be the time of sending in seconds since 1970, at most 5 minutes old. Check your clock.",
+            code="expired_signature",
+        )
+
+
+async def _take_once(provider: str, signature: str, at: datetime) -> None:
+    expires_at = int((at + 2 * SIGNATURE_AGE).timestamp()) + 1  # a clock may be ahead as much as behind
+    seen = Put(Key(f"seen-signature:{provider}:{signature}"), "{}", {"expiresAt": expires_at}, ABSENT)
+    try:
+        await get_kv().put(seen)
+    except ConditionFailed as error:
+        raise BadSignature(
+            "This request came before. Sign a new one, with another nonce.", code="replayed_signature"
+        ) from error

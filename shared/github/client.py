@@ -1,0 +1,329 @@
+"""GitHub as a source of skills: what a repository is, which commit a reference means, and the files of one folder."""
+
+import base64
+import hashlib
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from copy import copy
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from shared.errors import Refused
+from shared.github.archive import MAX_FILE, ArchiveReader, BrokenOff, Folder, Odd, Oddity
+from shared.github.http import AskedOnce, GetJson, GitHubHttp, api_path
+from shared.storage.secret_store import Secrets
+
+MAX_DISCOVERED = 1000
+_SHA = re.compile(r"[0-9a-f]{40}")
+_LOGIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_PART = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f\\]+")  # of a reference or a path
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class GitHubRepo(NamedTuple):
+    """As GitHub names it today: after a rename the id is the same, owner and name are the new ones."""
+
+    id: int
+    owner_id: int
+    owner: str
+    name: str
+    default_branch: str
+    pushed_at: datetime | None
+    is_archived: bool
+    stars: int
+
+
+class Pinned(NamedTuple):
+    commit: str
+    ref: str | None  # None: the head of the default branch, the only one that makes versions of the plain name
+    path: str  # what follows the reference in the address; "" when nothing does
+
+
+class FoundSkill(NamedTuple):
+    name: str
+    path: str
+    blob: str  # its SKILL.md, for `read_skill_md`
+
+
+class Discovered(NamedTuple):
+    skills: list[FoundSkill]
+    truncated: bool
+
+
+class GitHub:
+    def __init__(self, api_url: str, secrets: Secrets, clock: Callable[[], datetime]) -> None:
+        self._http = GitHubHttp(api_url, secrets, clock)
+        self._get_json: GetJson = self._http.get_json
+
+    @asynccontextmanager
+    async def asking_once(self) -> AsyncIterator["GitHub"]:
+        """For one request about many skills of a repository: what they have in common is asked once."""
+        once = copy(self)
+        asked = AskedOnce(self._get_json)
+        once._get_json = asked.get_json
+        try:
+            yield once
+        finally:
+            await asked.give_up()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def give_way(self) -> None:
+        """For readers: raises Deferred when GitHub's quota is so low that workers should have the rest."""
+        self._http.give_way()
+
+    async def get_repo(self, owner: str, name: str) -> GitHubRepo:
+        if not _is_name(owner, name):
+            raise _no_repo()
+        answer = await self._get_json(api_path("repos", owner, name), _RepoAnswer, missing=_no_repo())
+        login = answer.owner.login
+        if answer.private or login.lower() == "uploads" or not _is_name(login, answer.name):
+            raise _no_repo()
+        return GitHubRepo(
+            id=answer.id,
+            owner_id=answer.owner.id,
+            owner=login,
+            name=answer.name,
+            default_branch=answer.default_branch,
+            pushed_at=answer.pushed_at,
+            is_archived=answer.archived,
+            stars=answer.stargazers_count,
+        )
+
+    async def resolve_ref(self, repo: GitHubRepo, tree: str | None = None) -> Pinned:
+        """`tree` is what follows /tree/ in an address: a reference, then perhaps a path. Only a branch or a tag of
+        this very repository counts, or a commit its default branch contains: a repository also answers for the
+        commits of all its forks."""
+        if tree is None:
+            return Pinned(await self._head(repo), None, "")
+        if (rest := _rest(tree, repo.default_branch)) is not None:  # no branch can be named below another one
+            return Pinned(await self._head(repo), None, rest)
+        if not all(_PART.fullmatch(part) for part in tree.split("/")):
+            raise _no_ref(tree)
+        for kind in ("heads", "tags"):
+            if (ref := await self._find_ref(repo, kind, tree)) is not None:
+                name = ref.ref.removeprefix(f"refs/{kind}/")
+                return Pinned(await self._commit_of(repo, ref, name), name, _rest(tree, name) or "")
+        sha, _, path = tree.partition("/")
+        if not _SHA.fullmatch(sha):
+            raise _no_ref(tree)
+        await self._check_ancestor(repo, sha)
+        return Pinned(sha, sha, path)
+
+    async def fetch_skill(self, repo: GitHubRepo, commit: str, path: str) -> Folder:
+        """One download, held against the commit's own list of files: a repository decides by attributes what its
+        archive leaves out or rewrites, and a checkout has it all the same."""
+        tree = await self._tree(repo, commit)
+        if not tree.truncated and not any(map(_is_skill_md_of(path), tree.tree)):
+            raise _no_skill(path)  # without the download
+        reader = ArchiveReader(path, commit)
+        try:
+            await self._http.download(_in(repo, "tarball", commit), reader.feed, missing=_no_repo())
+            folder = reader.finish()
+        except BrokenOff as error:
+            raise self._http.down("the download broke off") from error
+        if "SKILL.md" not in folder.files:
+            raise _no_skill(path, folder.oddities)
+        whole = folder._replace(oddities=folder.oddities + _differences(folder, tree, path))
+        return whole._replace(unseen=_fingerprint(whole, tree, path, commit))
+
+    async def discover(self, repo: GitHubRepo, commit: str) -> Discovered:
+        """Every folder with a SKILL.md."""
+        tree = await self._tree(repo, commit)
+        found = [_found(repo, entry) for entry in tree.tree if _is_skill_md(entry)]
+        skills = sorted(found, key=lambda skill: skill.path)
+        return Discovered(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
+
+    async def read_skill_md(self, repo: GitHubRepo, skill: FoundSkill) -> bytes:
+        """One SKILL.md without its repository, to look a skill up by the name in its front matter."""
+        path = _in(repo, "git", "blobs", skill.blob)
+        answer = await self._get_json(path, _Blob, missing=_no_skill(skill.path))
+        if answer.size > MAX_FILE or answer.encoding != "base64":
+            raise Refused("SKILL.md is larger than 1 MB, the most we check.", "skill_too_large")
+        return base64.b64decode(answer.content)
+
+    async def _head(self, repo: GitHubRepo) -> str:
+        path = _in(repo, "git", "ref", "heads", *repo.default_branch.split("/"))
+        empty = Refused("This repository has no files yet.", "repo_empty")
+        return (await self._get_json(path, _Ref, missing=empty)).object.sha
+
+    async def _find_ref(self, repo: GitHubRepo, kind: str, tree: str) -> "_Ref | None":
+        """Branches may have slashes in their names, so only the list of them tells where the name ends."""
+        path = _in(repo, "git", "matching-refs", kind, tree.partition("/")[0])
+        refs = await self._get_json(path, list[_Ref], missing=_no_ref(tree))
+        names = (ref for ref in refs if _rest(tree, ref.ref.removeprefix(f"refs/{kind}/")) is not None)
+        return max(names, key=lambda ref: len(ref.ref), default=None)
+
+    async def _commit_of(self, repo: GitHubRepo, ref: "_Ref", name: str) -> str:
+        if ref.object.type == "commit":
+            return ref.object.sha
+        path = _in(repo, "commits", "tags", *name.split("/"))  # an annotated tag is an object of its own
+        return (await self._get_json(path, _Commit, missing=_no_ref(name))).sha
+
+    async def _check_ancestor(self, repo: GitHubRepo, sha: str) -> None:
+        path = _in(repo, "compare", f"{repo.default_branch}...{sha}") + "?per_page=1"
+        answer = await self._get_json(path, _Comparison, missing=_no_ref(sha))
+        if answer.status not in ("behind", "identical"):
+            raise Refused(
+                f"The commit {sha[:12]} is not part of this repository's default branch. It may be a fork's."
+                " Submit a branch or a tag of the repository itself.",
+                "foreign_commit",
+            )
+
+    async def _tree(self, repo: GitHubRepo, commit: str) -> "_Tree":
+        path = _in(repo, "git", "trees", commit) + "?recursive=1"
+        return await self._get_json(path, _Tree, missing=_no_repo())
+
+
+class _Owner(msgspec.Struct):
+    login: str
+    id: int
+
+
+class _RepoAnswer(msgspec.Struct):
+    id: int
+    name: str
+    owner: _Owner
+    private: bool
+    default_branch: str
+    pushed_at: datetime | None = None
+    archived: bool = False
+    stargazers_count: int = 0
+
+
+class _Object(msgspec.Struct):
+    sha: str
+    type: str
+
+
+class _Ref(msgspec.Struct):
+    ref: str
+    object: _Object
+
+
+class _Commit(msgspec.Struct):
+    sha: str
+
+
+class _Comparison(msgspec.Struct):
+    status: str
+
+
+class _Entry(msgspec.Struct):
+    path: str
+    mode: str
+    sha: str
+
+
+class _Blob(msgspec.Struct):
+    content: str
+    encoding: str
+    size: int
+
+
+class _Tree(msgspec.Struct):
+    tree: list[_Entry]
+    truncated: bool = False
+
+
+_FILES = ("100644", "100755", "100664")
+_SUBMODULE = "160000"
+_FOLDER = "040000"
+
+
+def _in(repo: GitHubRepo, *parts: str) -> str:
+    return api_path("repos", repo.owner, repo.name, *parts)
+
+
+def _is_name(owner: str, name: str) -> bool:
+    return bool(_LOGIN.fullmatch(owner) and _NAME.fullmatch(name) and name not in (".", ".."))
+
+
+def _rest(tree: str, ref: str) -> str | None:
+    """What follows the reference in the address, None when the address is not about it."""
+    if tree == ref:
+        return ""
+    return tree.removeprefix(f"{ref}/") if tree.startswith(f"{ref}/") else None
+
+
+def _found(repo: GitHubRepo, entry: _Entry) -> FoundSkill:
+    folder = entry.path.rpartition("/")[0]
+    return FoundSkill(folder.rpartition("/")[2] or repo.name, folder or ".", entry.sha)
+
+
+def _is_skill_md(entry: _Entry) -> bool:
+    return entry.mode in _FILES and entry.path.rpartition("/")[2] == "SKILL.md" and entry.path.isprintable()
+
+
+def _is_skill_md_of(path: str) -> Callable[[_Entry], bool]:
+    skill_md = "SKILL.md" if path == "." else f"{path}/SKILL.md"
+    return lambda entry: entry.path == skill_md and _is_skill_md(entry)
+
+
+def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Oddity, ...]:
+    if tree.truncated:
+        return (Oddity(Odd.UNVERIFIED, path, "GitHub cannot list all files of so large a repository."),)
+    prefix = "" if path == "." else f"{path}/"
+    ours = {e.path.removeprefix(prefix): e for e in tree.tree if e.path.startswith(prefix)}
+    known = {oddity.path for oddity in folder.oddities if oddity.hides_content}
+    is_capped = any(oddity.kind in (Odd.TOO_MANY, Odd.OVER_SIZE) for oddity in folder.oddities)
+    different = []
+    for name, entry in ours.items():
+        if entry.mode == _SUBMODULE:
+            different.append(Oddity(Odd.SUBMODULE, name, "What another repository has here was not checked."))
+        elif name in folder.files:
+            if not _is_blob(folder.files[name], entry.sha):
+                different.append(Oddity(Odd.CHANGED, name, "The archive has other bytes than the commit."))
+        elif entry.mode in _FILES and name not in known and not is_capped:
+            different.append(Oddity(Odd.LEFT_OUT, name, "A checkout has this file, the archive has not."))
+    return tuple(different[:MAX_DISCOVERED])
+
+
+def _fingerprint(folder: Folder, tree: _Tree, path: str, commit: str) -> str:
+    """Two folders with the same files may differ in what no scan reads, like where a link leads: what was found or
+    approved of one says nothing about the other."""
+    hidden = sorted(f"{oddity.kind} {oddity.path}" for oddity in folder.oddities if oddity.hides_content)
+    if not hidden:
+        return ""
+    prefix = "" if path == "." else f"{path}/"
+    below = [entry for entry in tree.tree if entry.path.startswith(prefix) and entry.mode != _FOLDER]
+    unread = [entry for entry in below if not _is_in_files(entry, entry.path.removeprefix(prefix), folder.files)]
+    lines = [*hidden, *(f"{entry.mode} {entry.sha} {entry.path}" for entry in unread)]
+    if tree.truncated:
+        lines.append(commit)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def _is_in_files(entry: _Entry, name: str, files: dict[str, bytes]) -> bool:
+    return name in files and _is_blob(files[name], entry.sha)
+
+
+def _is_blob(data: bytes, sha: str) -> bool:
+    """Line ends aside: `eol=crlf` is a common attribute."""
+    return sha in (_blob_sha(data), _blob_sha(data.replace(b"\r\n", b"\n")))
+
+
+def _blob_sha(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest()
+
+
+def _no_repo() -> Refused:
+    return Refused(
+        "We could not find this repository, or it is private. Check its address; only public ones can be verified.",
+        "repo_not_found",
+    )
+
+
+def _no_ref(tree: str) -> Refused:
+    return Refused(f"This repository has no branch or tag {tree[:100]!r}.", "ref_not_found")
+
+
+def _no_skill(path: str, oddities: Iterable[Oddity] = ()) -> Refused:
+    if any(oddity.path == "SKILL.md" and oddity.kind is Odd.TOO_LARGE for oddity in oddities):
+        return Refused("SKILL.md is larger than 1 MB, the most we check.", "skill_too_large")
+    where = "at the top of this repository" if path == "." else f"in the folder {path[:200]!r} of this repository"
+    return Refused(f"There is no SKILL.md {where}. A skill is a folder with a SKILL.md at its top.", "no_skill_md")

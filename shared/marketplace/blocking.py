@@ -1,0 +1,91 @@
+"""What a block of one skill puts on the blocklist: its name in its source, its content wherever it turns up, and the
+likeness that copies are caught by. Lifting the block takes all of that away again, and nothing else: an entry that a
+person made of the same thing stays, and keeps the skill out."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from shared.db import get_kv
+from shared.errors import Conflict, Unavailable
+from shared.evidence.blocklist import (
+    BlockEntry,
+    block_deletion,
+    block_keys,
+    block_put,
+    entry_for,
+    forgetting_puts,
+    read_entry,
+    remembering_puts,
+    worst_of,
+)
+from shared.evidence.receipt_store import read_receipt, receipt_key
+from shared.storage.kv import ABSENT, Check, Key, Write
+
+
+class Named(NamedTuple):
+    """What is to be blocked. Of its content the hashes, each with the key of the receipt of its scan."""
+
+    name: str
+    source: str
+    content: Mapping[str, Key]
+
+
+def content_of(content_hash: str | None, rule_set: str | None, unseen: str = "") -> dict[str, Key]:
+    return {content_hash: receipt_key(content_hash, rule_set or "", unseen)} if content_hash else {}
+
+
+async def blocking_writes(named: Named, reason: str, severity: str = "high") -> list[Write]:
+    """What keeps it out, for the transaction that blocks it: in one step, so that nothing is blocked by half."""
+    entries, copies = await asyncio.gather(
+        asyncio.gather(*map(block_put, _entries(named, reason, severity))), remembering_puts(await _signatures(named))
+    )
+    return [*(put for _, put in entries), *copies]
+
+
+async def lifting_writes(named: Named) -> list[Write]:
+    """What takes a block back, for the transaction that does: its own entries, and the likeness copies were caught by.
+    While the blocklist names it for another reason, nobody lets it in; nor does the transaction, if that is new."""
+    entries = await _entries_about(named)
+    own = [entry for entry in entries.values() if entry and entry.origin == named.name.lower()]
+    others = {key: entry for key, entry in entries.items() if entry not in own}
+    return [*_absent(others), *map(block_deletion, own), *await forgetting_puts(await _signatures(named))]
+
+
+async def unlisted_checks(named: Named) -> list[Check]:
+    """For the transaction that lets it in: no entry names it, and none does at that moment."""
+    return _absent(await _entries_about(named))
+
+
+async def _entries_about(named: Named) -> dict[Key, BlockEntry | None]:
+    """Every entry that could be about it, by its key; None: it is not there."""
+    hashes: Sequence[str | None] = [*named.content] or [None]
+    keys = {key for content_hash in hashes for key in block_keys(named.name, named.source, content_hash)}
+    read = await get_kv().get_many(sorted(keys))
+    if read.failed:
+        raise Unavailable("The blocklist could not be read.")
+    return {key: read_entry(read.found[key]) if key in read.found else None for key in keys}
+
+
+def _absent(entries: Mapping[Key, BlockEntry | None]) -> list[Check]:
+    entry = worst_of(filter(None, entries.values()))
+    if entry:
+        message = f"The blocklist names {entry.subject}: {entry.reason.rstrip('.')}. Remove that entry first."
+        raise Conflict(message, code="blocklisted", details={"entry": entry.id})
+    return [Check(key, ABSENT) for key in sorted(entries)]
+
+
+def _entries(named: Named, reason: str, severity: str) -> list[BlockEntry]:
+    hashes: Sequence[str | None] = [None, *named.content]
+    about = partial(entry_for, named.name, reason, named.source, severity, origin=named.name.lower())
+    return [about(content_hash=content_hash) for content_hash in hashes]
+
+
+async def _signatures(named: Named) -> dict[str, tuple[int, ...]]:
+    """Of what was scanned. What never was has none, so its copies are not known."""
+    read = await get_kv().get_many(named.content.values())
+    if read.failed:
+        raise Unavailable("The receipts of this skill could not be read.")
+    receipts = map(read_receipt, read.found.values())
+    return {receipt.content_hash: receipt.report.signature for receipt in receipts}

@@ -1,0 +1,42 @@
+"""The files of what is published: exactly what was scanned, or nothing at all.
+
+What is blocked stays to be seen with all that speaks against it, but nobody gets it here: neither a blocked skill nor a
+version, however old, whose content the blocklist names.
+"""
+
+import asyncio
+import tarfile
+import zlib
+
+from shared.db import get_content
+from shared.errors import NotFound, Unavailable
+from shared.evidence.blocklist import find_bans
+from shared.records.skills import Skill
+from shared.storage.content import content_hash_of
+
+SKILL_MD = "SKILL.md"
+
+
+async def find_given_files(skill: Skill, content_hash: str) -> dict[str, bytes] | None:
+    """None: it is not given out."""
+    if skill.is_blocked:
+        return None
+    bans, files = await asyncio.gather(find_bans([content_hash]), get_published_files(content_hash))
+    return None if bans else files
+
+
+async def get_published_files(content_hash: str) -> dict[str, bytes]:
+    """The record says that these files exist, so a bucket without them is a fault of ours, not a wrong question."""
+    try:
+        files = await get_content().get_files(content_hash)
+    except NotFound as error:
+        raise Unavailable("The content of a published skill is lost.") from error
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise Unavailable("The content of a published skill cannot be unpacked.") from error
+    if content_hash_of(files) != content_hash:
+        raise Unavailable("The content of a published skill is not what was scanned.")
+    return files
+
+
+def skill_md_of(files: dict[str, bytes]) -> str:
+    return files.get(SKILL_MD, b"").decode("utf-8", errors="replace")

@@ -1,0 +1,234 @@
+"""What people decide about a published skill: block, yank, delete, and back. Each verb is one transaction, guarded by
+the skill's version, and takes the caller's own writes along, such as the audit entry.
+
+Yank: a version stays to be seen, marked, and is no longer the current one: the newest version that is not yanked is. A
+skill whose versions are all yanked is in no list, and can still be looked at. Delete: a tombstone. Nothing of the skill
+is served any more, and its name is never used again.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.errors import ConditionFailed, Conflict, LostLease, NotFound, Unavailable
+from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, read_receipt, receipt_key
+from shared.marketplace.blocking import Named, blocking_writes, content_of, lifting_writes, unlisted_checks
+from shared.marketplace.external_scan_dispatch import configured_scanners
+from shared.marketplace.external_scan_store import scan_requests
+from shared.marketplace.skill_aliases import alias_removal
+from shared.marketplace.skill_index import skill_writes
+from shared.marketplace.skill_store import get_skill, get_versions, make_findable, version_put
+from shared.records.skills import Skill, SkillVersion, told_by
+from shared.records.submissions import CATEGORIES, Change, State, Submission, move
+from shared.storage.kv import Put, Write
+from shared.submissions.skill_source import UPLOADS
+from shared.submissions.submission_store import commit, find_submission
+
+
+async def block_skill(
+    name: str, reason: str, actor: str, severity: str = "high", also: Sequence[Write] = ()
+) -> Submission | None:
+    """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it, and the
+    blocklist keeps it and its copies out."""
+    skill = await get_skill(name)
+    kept_out = await blocking_writes(named(skill), reason, severity)
+    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [*kept_out, *also])
+
+
+async def block_by_entry(skill: Skill, reason: str, actor: str) -> Submission | None:
+    """For what an entry of the blocklist names: the entry is there already."""
+    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [], parked_by="blocklist")
+
+
+async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Submission | None:
+    """What a newer rule set says. A reviewer may see it otherwise, and mended content may come back: no blocklist."""
+    blocked = msgspec.structs.replace(_blocked(skill, reason), is_blocked_by_rule=True, **learned)
+    return await _commit_with_submission(skill, blocked, reason, "system", [], parked_by="rule", **learned)
+
+
+async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
+    """Back in the marketplace, with its submission published again. That it was blocked once is not forgotten."""
+    skill = await get_skill(name)
+    if not skill.is_blocked:
+        raise Conflict(f"The skill {skill.name} is not blocked.", code="not_blocked")
+    submission = await find_submission(skill.submission_id)
+    cleared = await _cleared_by(skill, submission, actor, reason)
+    tier = {"cert_tier": "CERTIFIED"} if cleared else {}
+    writes = [*lift_writes(skill, **tier), *await lifting_writes(named(skill)), *cleared, *also]
+    if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
+        await _transact(writes)
+        return submission
+    return await _commit(lambda at: _published_again(submission, skill, actor, at, reason, **tier), writes)
+
+
+async def yank_version(name: str, version: str, reason: str, also: Sequence[Write] = ()) -> Skill:
+    return await _mark(name, version, True, reason, also)
+
+
+async def unyank_version(name: str, version: str, also: Sequence[Write] = ()) -> Skill:
+    return await _mark(name, version, False, None, also)
+
+
+async def delete_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
+    skill = await get_skill(name)
+    deleted = _next(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
+    told = f"The skill was deleted: {reason.rstrip('.')}. Its name is not used again."
+    return await _commit_with_submission(skill, deleted, told, actor, [*await alias_removal(skill), *also])
+
+
+def source_of(skill: Skill) -> str:
+    """As submissions and the blocklist name it."""
+    return skill.repo_url.lower() if skill.repo_url else UPLOADS
+
+
+def named(skill: Skill) -> Named:
+    return Named(skill.name, source_of(skill), content_of(skill.content_hash, skill.rule_set, skill.unseen))
+
+
+def block_writes(skill: Skill, reason: str) -> list[Write]:
+    """For a transaction that blocks it with something else."""
+    return skill_writes(skill, _blocked(skill, reason))
+
+
+def lift_writes(skill: Skill, **set_: str) -> list[Write]:
+    # Its tier may be another one: then the stuck scan writes the facet.
+    index = {"unindexed_since": now()} if set_ else {}
+    lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None, **index, **set_)
+    return skill_writes(skill, lifted) if skill.is_blocked else []
+
+
+async def _cleared_by(skill: Skill, submission: Submission | None, actor: str, reason: str) -> list[Put]:
+    """Whoever puts back what rules took out has seen what they found, and it holds: for this content, for these rules.
+    A block that a person made says nothing about rules."""
+    receipt = await _found_by_rules(skill, submission)
+    if receipt is None or not (skill.is_blocked_by_rule or receipt.report.verdict == "FAIL"):
+        return []
+    return [clearance_put(clearance_of(receipt, actor.removeprefix("admin:"), reason, now()))]
+
+
+async def _found_by_rules(skill: Skill, submission: Submission | None) -> Receipt | None:
+    """The last scan of this content. What an older release took out says only on its submission under which rules."""
+    keys = [receipt_key(skill.content_hash, skill.rule_set or "", skill.unseen)]
+    if submission and submission.content_hash == skill.content_hash:
+        keys.append(receipt_key(skill.content_hash, submission.rule_set or "", submission.unseen))
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("The receipt of this skill could not be read.")
+    return max(map(read_receipt, read.found.values()), key=lambda receipt: receipt.ended_at, default=None)
+
+
+def _blocked(skill: Skill, reason: str) -> Skill:
+    return _next(skill, is_blocked=True, is_blocked_by_rule=False, was_blocked=True, block_reason=reason)
+
+
+async def _commit_with_submission(
+    before: Skill,
+    after: Skill,
+    reason: str,
+    actor: str,
+    also: Sequence[Write],
+    parked_by: str = "person",
+    **learned: str | int,
+) -> Submission | None:
+    """A submission that is published is parked with its skill; one that is on its way is decided by its worker."""
+    writes = [*skill_writes(before, after), *also]
+    submission = await find_submission(before.submission_id)
+    if submission is None or submission.state not in CATEGORIES["published"]:
+        await _transact(writes)
+        return submission
+    return await _commit(
+        lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by=parked_by, **learned), writes
+    )
+
+
+async def _commit(change_at: Callable[[datetime], Change], writes: Sequence[Write]) -> Submission:
+    try:
+        return await commit(change_at, lambda _: writes)
+    except (ConditionFailed, LostLease) as error:
+        raise _changed() from error
+
+
+async def _transact(writes: Sequence[Write]) -> None:
+    try:
+        await get_kv().transact(lambda: writes)
+    except ConditionFailed as error:
+        raise _changed() from error
+
+
+def _changed() -> Conflict:
+    return Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
+
+
+def _published_again(
+    submission: Submission, skill: Skill, actor: str, at: datetime, reason: str, **tier: str
+) -> Change:
+    """Two entries in its history, as the states demand, in one step."""
+    approved = move(submission, State.AUTO_APPROVED, actor, at, reason, attempts=0, error=None)
+    told = f"published as version {skill.current_version}"
+    again = move(approved.after, submission.publish_as, actor, at, told, parked_by=None, **tier)
+    after = msgspec.structs.replace(again.after, version=submission.version + 1)
+    return Change(submission, after, approved.entries + again.entries)
+
+
+async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, also: Sequence[Write]) -> Skill:
+    skill = await get_skill(name)
+    versions = {one.version: one for one in await get_versions(skill.name)}
+    if version not in versions:
+        raise NotFound(f"There is no version {version[:40]!r} of {skill.name}.", code="version_not_found")
+    if versions[version].is_yanked == is_yanked:
+        state = "yanked already" if is_yanked else "not yanked"
+        raise Conflict(f"Version {version} of {skill.name} is {state}.", code="nothing_to_change")
+    marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason)
+    after = _settled(skill, list({**versions, version: marked}.values()))
+    # Another version may become the current one: the blocklist may name its content.
+    unlisted = await unlisted_checks(named(after)) if not after.is_yanked and not skill.is_blocked else []
+    requests = await _scans_of_another(skill, after)
+    await _transact([*skill_writes(skill, after), _remarked(marked), *unlisted, *requests, *also])
+    if after.unindexed_since:
+        await make_findable(after)
+    return after
+
+
+async def _scans_of_another(before: Skill, after: Skill) -> list[Put]:
+    """What scanners elsewhere said is about content that is no longer the current one: they are asked anew."""
+    if after.content_hash == before.content_hash:
+        return []
+    return scan_requests(after.name, after.content_hash, await configured_scanners(), after.updated_at)
+
+
+def _remarked(version: SkillVersion) -> Put:
+    put = version_put(version)
+    return Put(put.key, put.doc, expect={"pk": put.key.pk})  # it is there; the skill's version guards it
+
+
+def _settled(skill: Skill, versions: Sequence[SkillVersion]) -> Skill:
+    """The current version is the newest that is not yanked. `versions`: newest first."""
+    alive = [version for version in versions if not version.is_yanked]
+    current = alive[0] if alive else None
+    yanked = {version.content_hash for version in versions} - {version.content_hash for version in alive}
+    settled = _next(skill, is_yanked=current is None, yanked_content=tuple(sorted(yanked)))
+    if current and current.version != skill.current_version:
+        settled = _with_current(settled, current)
+    latest = versions[0].version if versions[0].version != settled.current_version else None
+    return msgspec.structs.replace(settled, latest_version=latest)
+
+
+def _with_current(skill: Skill, version: SkillVersion) -> Skill:
+    at = now()
+    return msgspec.structs.replace(
+        skill,
+        current_version=version.version,
+        content_hash=version.content_hash,
+        cert_tier=version.cert_tier,
+        score=version.score,
+        commit=version.commit,
+        updated_at=at,
+        unindexed_since=at,
+        **(told_by(version.told) if version.told else {}),
+    )
+
+
+def _next(skill: Skill, **set_: object) -> Skill:
+    return msgspec.structs.replace(skill, record_version=skill.record_version + 1, **set_)

@@ -1,0 +1,52 @@
+"""How skills stand: the trust they earned, who installs them, what is known of their repositories and authors.
+
+Read beside the skills themselves, for a whole page at once. What could not be read is None: unknown, never 0.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from shared.db import now
+from shared.marketplace.author_store import count_blocked
+from shared.marketplace.community import trust_of
+from shared.marketplace.repo_health_store import RepoHealth, find_repo_healths
+from shared.records.decision import Trust
+from shared.records.skills import Skill, SkillCounts, full_name, split_name
+
+
+class Standing(NamedTuple):
+    trust: Trust
+    installs: int | None
+    stars: int | None
+    is_tainted: bool | None  # another skill of its author is blocked
+
+
+async def get_standings(skills: Sequence[Skill], counts: Mapping[str, SkillCounts]) -> dict[str, Standing]:
+    """By name. `counts` by the name in lower case."""
+    sources = {skill.repo_url.lower() for skill in skills if skill.repo_url}
+    healths, blocked = await asyncio.gather(find_repo_healths(sources), count_blocked(map(_owner, skills)))
+    at = now()
+    return {skill.name: _standing(skill, counts.get(skill.name.lower()), healths, blocked, at) for skill in skills}
+
+
+def _standing(
+    skill: Skill,
+    counts: SkillCounts | None,
+    healths: Mapping[str, RepoHealth],
+    blocked: Mapping[str, int],
+    at: datetime,
+) -> Standing:
+    health = healths.get((skill.repo_url or "").lower())
+    others = blocked.get(_owner(skill).lower())
+    return Standing(
+        trust=trust_of(skill, counts, at),
+        installs=counts.installs if counts else None,
+        stars=health.stars if health else None,
+        is_tainted=None if others is None else others > skill.is_blocked,
+    )
+
+
+def _owner(skill: Skill) -> str:
+    return split_name(full_name(skill)).owner

@@ -1,0 +1,95 @@
+"""Everything that finds skills and submissions, written again from their records, page by page.
+
+A page says how many entries were missing, so the same job that mends an index tells whether it had drifted. It walks
+the list index, which the store itself keeps in step with the records, so nothing is scanned. Entries that no record
+asks for any more are left: readers drop them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import msgspec
+
+from shared.db import get_kv
+from shared.errors import ConditionFailed
+from shared.marketplace.skill_index import (
+    ReadSkills,
+    alike_put,
+    counts_put,
+    facet_of,
+    index_puts,
+    no_counts,
+    read_skills,
+)
+from shared.storage.kv import ABSENT, Expect, Key, Put, page_of_list
+from shared.submissions.submission_store import get_submissions_fresh, words_of
+
+RECORDS_PER_PAGE = 100
+WRITES_AT_ONCE = 100  # a transaction takes no more
+KINDS = ("skill:", "sub:")
+
+
+class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    checked: int
+    missing: dict[str, int]  # entries that were not there and are now, by index
+    failed: list[str]  # could not be read, so nothing is known of their entries
+    next_position: str | None  # None: all is done
+
+
+async def rebuild_index(after: str | None = None, limit: int = RECORDS_PER_PAGE) -> RebuildProgress:
+    """One page; go on with `next_position`, also after a crash: doing a page twice changes nothing."""
+    kind = next((kind for kind in KINDS if after and after.startswith(kind)), KINDS[0])
+    # The oldest first: of names that look alike, the one that was there first is the one to be confused with.
+    rows, end = await page_of_list(get_kv(), kind, (after.removeprefix(kind) if after else None) or None, limit)
+    ids = [row.key.pk.removeprefix(kind) for row in rows]
+    missing, failed = await (_mend_skills(ids) if kind == "skill:" else _mend_submissions(ids))
+    following = f"{kind}{end}" if end else next(iter(KINDS[KINDS.index(kind) + 1 :]), None)
+    return RebuildProgress(checked=len(ids), missing=missing, failed=failed, next_position=following)
+
+
+async def _mend_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+    read = await read_skills(names)
+    skills = [read.skills[name] for name in names if name in read.skills]
+    alike: dict[Key, Put] = {}
+    for put in (alike_put(skill.name) for skill in skills):
+        alike.setdefault(put.key, put)
+    wanted = [put for skill in skills for put in index_puts(skill)]
+    missing, failed = await _mend([*wanted, *alike.values()])
+    counted = await _mend_counts(read)
+    return {**missing, **({"installs": counted} if counted else {})}, [*read.failed, *failed]
+
+
+async def _mend_submissions(ids: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+    fresh = await get_submissions_fresh(ids)
+    missing, failed = await _mend([put for submission in fresh.submissions for put in words_of(submission)])
+    return missing, [*fresh.failed, *failed]
+
+
+async def _mend(wanted: Iterable[Put]) -> tuple[dict[str, int], list[str]]:
+    by_key = {put.key: put for put in wanted}
+    read = await get_kv().get_many(by_key)
+    puts = [by_key[key] for key in read.missing]
+    for start in range(0, len(puts), WRITES_AT_ONCE):
+        chunk = puts[start : start + WRITES_AT_ONCE]
+        await get_kv().transact(partial(list, chunk))
+    missing = Counter(put.key.pk.partition(":")[0] for put in puts)
+    return dict(missing), [f"{key.pk}/{key.sk}" for key in read.failed]
+
+
+async def _mend_counts(read: ReadSkills) -> int:
+    """For skills that are in no order by installs yet, or not in that of their category."""
+    mended = 0
+    for name, counts in read.counts.items():
+        skill = read.skills.get(name)
+        if skill is None or counts.category == facet_of(skill, "category"):
+            continue
+        after = msgspec.structs.replace(no_counts(skill), installs=counts.installs, open_reports=counts.open_reports)
+        after = msgspec.structs.replace(after, record_version=counts.record_version + 1)
+        try:
+            expect: Expect = {"recordVersion": counts.record_version} if counts.record_version else ABSENT
+            await get_kv().put(counts_put(after, expect))
+            mended += 1
+        except ConditionFailed:
+            continue  # somebody installed it at this moment, and that writes the same
+    return mended

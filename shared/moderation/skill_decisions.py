@@ -1,0 +1,158 @@
+"""What people decide about the marketplace: the blocklist, published skills, reports. Every action is audited."""
+
+import asyncio
+import re
+from typing import NamedTuple
+
+from shared.access.audit import audit_put, reason_of
+from shared.access.auth import require_role
+from shared.db import get_settings, now
+from shared.errors import Conflict, InvalidRequest, Unavailable
+from shared.evidence.blocklist import BlockEntry, add_block, blocked_by, remove_block
+from shared.marketplace import community, skill_admin
+from shared.marketplace.community import Report
+from shared.marketplace.reputation import FULL_NAME, source_named
+from shared.marketplace.skill_admin import source_of
+from shared.marketplace.skill_aliases import get_namesakes
+from shared.marketplace.skill_index import read_skills
+from shared.marketplace.skill_store import LONGEST_NAME, Enumerated, enumerate_skills, find_skill, get_skill
+from shared.records.skills import Skill
+from shared.storage.kv import Put
+from shared.storage.secret_store import AdminToken
+from shared.submissions.skill_source import UPLOADS, parse_repo_url
+from shared.telemetry import logger
+
+TRIES = 5  # at a skill that others change at the same moment
+CONTENT_HASH = re.compile("[0-9a-f]{64}", re.ASCII)
+
+
+class Added(NamedTuple):
+    entry: BlockEntry
+    taken_out: list[str]  # skills that were in the marketplace
+    failed: list[str]  # and those that could not be taken out, or not be looked at: ask again
+
+
+class Removed(NamedTuple):
+    entry: BlockEntry
+    still_blocked: list[str]  # skills that stay out until somebody lifts their block
+    failed: list[str]  # and those that could not be looked at
+
+
+def scoped(
+    skill_name: str, source_url: str | None, content_hash: str | None, is_global: bool
+) -> tuple[str, str | None, str | None]:
+    """What an entry is about. Everywhere only when said so: blocking one "google" must not block every skill of that
+    name."""
+    source = source_url and _source(source_url)
+    if content_hash and not CONTENT_HASH.fullmatch(content_hash):
+        raise InvalidRequest("`contentHash` has 64 of the characters 0-9 and a-f.", code="invalid_content_hash")
+    if len(skill_name) > LONGEST_NAME:
+        raise InvalidRequest(f"A name has at most {LONGEST_NAME} characters.", code="invalid_skill_name")
+    if is_global and (source or content_hash):
+        raise InvalidRequest("Either a source or content, or everywhere: not both.", code="invalid_scope")
+    if source is None and content_hash is None and not is_global:
+        if not FULL_NAME.fullmatch(skill_name):
+            raise InvalidRequest(
+                "Say in which repository (`sourceUrl`), or `global` to ban this name everywhere.", code="scope_required"
+            )
+        source = source_named(skill_name)
+    return skill_name, source, content_hash
+
+
+async def add_to_blocklist(entry: BlockEntry, by: AdminToken, why: str) -> Added:
+    """Whatever it names is out of the marketplace at once. Asked again, it takes out what it could not before."""
+    require_role(by, "admin")
+    audit = audit_put(by, "add to blocklist", entry.id, reason_of(why))
+    stored = await add_block(entry, [audit])
+    named = await _named_by(stored)
+    names = [skill.name for skill in named.skills if not skill.is_blocked]
+    outcomes = await asyncio.gather(*(_take_out(name, stored, by) for name in names))
+    failed = [name for name, is_out in zip(names, outcomes, strict=True) if not is_out]
+    return Added(stored, [name for name in names if name not in failed], [*failed, *named.failed])
+
+
+async def remove_from_blocklist(entry_id: str, by: AdminToken, why: str) -> Removed:
+    """Nothing comes back by itself: lifting the block of a skill is a decision of its own."""
+    require_role(by, "admin")
+    entry = await remove_block(entry_id, [audit_put(by, "remove from blocklist", entry_id, reason_of(why))])
+    named = await _named_by(entry)
+    return Removed(entry, [skill.name for skill in named.skills if skill.is_blocked], named.failed)
+
+
+async def block_skill(name: str, by: AdminToken, why: str) -> Skill:
+    """Its submission is blocked with it, its name and content are on the blocklist, copies are caught."""
+    skill, reason, audit = await _about(name, "block skill", by, why)
+    await skill_admin.block_skill(skill.name, reason, f"admin:{by.name}", also=[audit])
+    return await get_skill(skill.name)
+
+
+async def unblock_skill(name: str, by: AdminToken, why: str) -> Skill:
+    skill, reason, audit = await _about(name, "unblock skill", by, why)
+    await skill_admin.unblock_skill(skill.name, reason, f"admin:{by.name}", [audit])
+    return await get_skill(skill.name)
+
+
+async def yank(name: str, version: str, by: AdminToken, why: str) -> Skill:
+    skill, reason, audit = await _about(name, "yank", by, why, f" {version}")
+    return await skill_admin.yank_version(skill.name, version, reason, [audit])
+
+
+async def unyank(name: str, version: str, by: AdminToken, why: str) -> Skill:
+    skill, _, audit = await _about(name, "unyank", by, why, f" {version}")
+    return await skill_admin.unyank_version(skill.name, version, [audit])
+
+
+async def delete_skill(name: str, by: AdminToken, why: str) -> Skill:
+    """A tombstone: nothing of it is served any more, and its name is never used again."""
+    skill, reason, audit = await _about(name, "delete skill", by, why)
+    await skill_admin.delete_skill(skill.name, reason, f"admin:{by.name}", [audit])
+    return await find_skill(skill.name) or skill
+
+
+async def settle_report(report_id: str, by: AdminToken, why: str) -> Report:
+    """What came of it, in words: it no longer costs the skill any trust."""
+    require_role(by, "admin")
+    reason = reason_of(why)
+    audit = audit_put(by, "settle report", report_id, reason)
+    return await community.settle_report(report_id, reason, by.name, now(), [audit])
+
+
+async def _about(name: str, action: str, by: AdminToken, why: str, more: str = "") -> tuple[Skill, str, Put]:
+    require_role(by, "admin")
+    reason = reason_of(why)
+    skill = await get_skill(name)
+    return skill, reason, audit_put(by, action, f"{skill.name}{more}", reason)
+
+
+async def _take_out(name: str, entry: BlockEntry, by: AdminToken) -> bool:
+    for _ in range(TRIES):
+        skill = await find_skill(name)
+        if skill is None or skill.is_blocked:
+            return True
+        try:
+            await skill_admin.block_by_entry(skill, str(blocked_by(entry)), f"admin:{by.name}")
+        except Conflict:
+            continue  # it changed at this moment: look again
+        except Unavailable:
+            break  # the entry is made: whoever asks again takes it out
+        return True
+    logger.error("skill not taken out", extra={"skill": name, "entry": entry.id})
+    return False
+
+
+async def _named_by(entry: BlockEntry) -> Enumerated:
+    """Skills in the marketplace or withdrawn: what is withdrawn can still be looked at, and put back."""
+    is_full = FULL_NAME.fullmatch(entry.skill_name)
+    read = await read_skills([entry.skill_name] if is_full else await get_namesakes(entry.skill_name), False)
+    found = list(read.skills.values())
+    if entry.content_hash:
+        everything = await enumerate_skills()
+        copies = {skill.name: skill for skill in everything.skills if skill.content_hash == entry.content_hash}
+        # A list may be seconds old: the skill that the entry names is read by its name too.
+        own = {skill.name: skill for skill in found if skill.content_hash == entry.content_hash}
+        return Enumerated(list((own | copies).values()), list({*read.failed, *everything.failed}))
+    return Enumerated([skill for skill in found if entry.source_url in (None, source_of(skill))], read.failed)
+
+
+def _source(text: str) -> str:
+    return UPLOADS if text == UPLOADS else parse_repo_url(text, get_settings().github_host).source

@@ -1,0 +1,350 @@
+"""What people decide. Every verb is one transaction: the move, its history and the audit entry that says who and why.
+
+The admin pages and the admin API call the same functions, so a rule about roles or reasons holds in both.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shared.access.audit import audit_put
+from shared.access.audit import reason_of as _reason
+from shared.access.auth import require_role
+from shared.db import get_kv, get_queue, now
+from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
+from shared.evidence.receipt_store import clearance_of, clearance_put, find_receipt
+from shared.marketplace.blocking import Named, blocking_writes, content_of, lifting_writes, unlisted_checks
+from shared.marketplace.skill_admin import block_writes, lift_writes, named, unblock_skill
+from shared.marketplace.skill_store import find_skill, get_skill, publish_stored
+from shared.records.skills import Skill
+from shared.records.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
+from shared.storage.kv import Write
+from shared.storage.secret_store import AdminToken
+from shared.submissions.dead_letter_store import (
+    DeadLetter,
+    deletion_of,
+    find_dead_letter,
+    get_dead_letters,
+    position_of,
+)
+from shared.submissions.pause import Pause, pause_queue, resume_queue
+from shared.submissions.submission_list import find_by_reason
+from shared.submissions.submission_store import commit, get_submission
+from shared.telemetry import logger
+from shared.timing import API_TIMEOUT, DEFAULT_PAUSE, seconds_left
+from shared.verification.recovery import RecoveryReport, recover_stuck, rescue
+
+if TYPE_CHECKING:
+    from shared.verification.rescan import Rescanned, RescanReport
+
+HOUR = timedelta(hours=1)
+RETRY_LIMIT = 100  # at once; the answer tells what is left
+LETTERS_AT_ONCE = 500
+TIME_TO_ANSWER = API_TIMEOUT / 4  # kept back when many are retried
+SHORT_RESCAN = timedelta(seconds=3)  # somebody waits: most scans take far less
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+ChangeAt = Callable[[datetime], Change]
+
+
+async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+    """Published as CERTIFIED, from the stored bytes. The clearance is for exactly this content and these rules: one
+    changed byte is held again."""
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    require_role(by, role_for(submission))
+    receipt = await find_receipt(submission)
+    if receipt is None or submission.scanned_commit not in (None, submission.commit):
+        raise Conflict("This was never scanned to the end, so there is nothing to approve. Requeue it instead.")
+    if receipt.report.front_matter.errors:
+        raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
+    _refuse_taken(submission, await find_skill(submission.skill_name))
+    skill = await _published(submission)
+    unlisted = await unlisted_checks(_named(submission, skill))
+    fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
+    certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
+    clearance = clearance_put(clearance_of(receipt, by.name, reason, now()))
+    also = [clearance, *unlisted, *_lifted(skill)]
+    approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
+    return await publish_stored(approved, receipt, await find_skill(approved.skill_name))
+
+
+async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    require_role(by, role_for(submission))
+    return await _decide(submission, State.REJECTED, "reject", by, reason, seen)
+
+
+async def block(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+    """Kept out until a person lifts it: what was published of it is gone at once, and copies of it are caught."""
+    require_role(by, "admin")
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    skill = await _published(submission)
+    kept_out = await blocking_writes(_named(submission, skill), reason)
+    also = [*kept_out, *(block_writes(skill, reason) if skill else [])]
+    return await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
+
+
+async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+    """What was in the marketplace is back there; what was not is verified again from the start."""
+    require_role(by, "admin")
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    refuse_changed(submission, seen)
+    if submission.state is not State.BLOCKED:
+        raise Conflict("It is not blocked, so there is nothing to lift.", code="not_blocked")
+    skill = await _published(submission)
+    if skill and skill.is_blocked and skill.content_hash == submission.content_hash:
+        await unblock_skill(skill.name, reason, f"admin:{by.name}", [audit_put(by, "unblock", submission.id, reason)])
+        return await get_submission(submission.id)
+    also = [*await lifting_writes(_named(submission, skill)), *_lifted(skill)]
+    return await _send(await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also))
+
+
+async def dequeue(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+    require_role(by, "admin")
+    reason = _reason(why)
+    return await _decide(await get_submission(submission_id), State.DEQUEUED, "dequeue", by, reason, seen)
+
+
+async def requeue(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+    """Back to the start with a full set of attempts."""
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    require_role(by, role_for(submission))
+    if submission.state in CATEGORIES["published"]:
+        raise Conflict(
+            "It is published. New content comes by submitting it; a rescan looks again.", code="illegal_move"
+        )
+    return await _send(await _decide(submission, State.RECEIVED, "requeue", by, reason, seen))
+
+
+def _refuse_taken(submission: Submission, skill: Skill | None) -> None:
+    if skill and skill.submission_id != submission.id:
+        raise Conflict(f"The name {skill.name} was published by submission {skill.submission_id}. Reject this one.")
+    if skill and submission.content_hash in skill.yanked_content:
+        raise Conflict(
+            f"A version of {skill.name} with exactly this content was yanked. Put that version back instead."
+        )
+
+
+class Retried(NamedTuple):
+    retried: list[str]  # ids of submissions
+    failed: list[str]  # not to be read, somebody else was faster, or it is not open to them now
+    left: int  # of those looked at that fit too and still wait
+    more: bool  # not all that wait were looked at
+    next_position: str | None  # to go on from; None: nothing is left
+
+
+async def requeue_all(
+    state: State, reason_prefix: str, by: AdminToken, why: str, after: str | None = None, limit: int = RETRY_LIMIT
+) -> Retried:
+    """A portion of everything in a state whose reason begins so, the oldest first: after an outage, what it parked."""
+    require_role(by, "admin")
+    _reason(why)
+    if state in ACTIVE_STATES:
+        raise InvalidRequest("What is active is on its way already. Name another state.", code="invalid_state")
+    fitting = await find_by_reason(state, reason_prefix, after)
+    portion = await _retry_each(requeue, fitting.found, limit, fitting.next_position, by, why)
+    return portion._replace(failed=[*fitting.failed, *portion.failed])
+
+
+async def rescue_stuck(submission_id: str, by: AdminToken, why: str) -> Rescue:
+    """What the stuck scan would do with it, at once."""
+    require_role(by, "admin")
+    reason = _reason(why)
+    submission = await get_submission(submission_id)
+    await _record(audit_put(by, "requeue stuck", submission_id, reason))
+    return await rescue(submission)
+
+
+async def rescue_all_stuck(by: AdminToken, why: str) -> RecoveryReport:
+    require_role(by, "admin")
+    await _record(audit_put(by, "requeue all stuck", "everything stuck", _reason(why)))
+    return await recover_stuck()
+
+
+async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submission:
+    """Its submission starts again, and the letter is settled, in one transaction."""
+    require_role(by, "reviewer")
+    reason = _reason(why)
+    letter = await _get_letter(letter_id)
+    if letter.submission_id is None:
+        raise Conflict("This message names no submission, so there is nothing to retry. Discard it instead.")
+    submission = await get_submission(letter.submission_id)
+    require_role(by, role_for(submission))
+    if submission.state in CATEGORIES["published"]:
+        raise Conflict("Its submission was published since. Discard the letter instead.", code="illegal_move")
+    audit = audit_put(by, "retry dead letter", submission.id, reason)
+    return await _send(await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit]))
+
+
+async def retry_dead_letters(
+    reason: str, by: AdminToken, why: str, after: str | None = None, limit: int = RETRY_LIMIT
+) -> Retried:
+    """A portion of the dead letters of one reason that name a submission, the newest first."""
+    require_role(by, "admin")
+    _reason(why)
+    page = await get_dead_letters(LETTERS_AT_ONCE, after)
+    fitting = [(position_of(one), one.id) for one in page.letters if one.reason == reason and one.submission_id]
+    portion = await _retry_each(retry_dead_letter, fitting, limit, page.next_position, by, why)
+    return portion._replace(failed=[*page.failed, *portion.failed])
+
+
+async def discard_dead_letter(letter_id: str, by: AdminToken, why: str) -> None:
+    require_role(by, "admin")
+    audit = audit_put(by, "discard dead letter", letter_id, _reason(why))
+    letter = await _get_letter(letter_id)
+    await _record(deletion_of(letter), audit)
+
+
+async def pause(by: AdminToken, why: str, duration: timedelta = DEFAULT_PAUSE) -> Pause:
+    require_role(by, "admin")
+    reason = _reason(why)
+    return await pause_queue(
+        by.name, reason, duration, [audit_put(by, "pause", f"the queue for {duration / HOUR:g} h", reason)]
+    )
+
+
+async def rescan_skill(name: str, by: AdminToken, why: str) -> "Rescanned":
+    """Under the rules of today, whatever it was published under. Only a worse verdict takes it out."""
+    from shared.verification.rescan import rescan  # here: it loads the matcher, which nothing else of the panel needs
+
+    require_role(by, "admin")
+    reason = _reason(why)
+    skill = await get_skill(name)
+    if skill.is_blocked:
+        raise Conflict("It is blocked already. Requeue its submission to have it scanned again.", code="blocked")
+    await _record(audit_put(by, "rescan", skill.name, reason))
+    return await rescan(skill)
+
+
+async def rescan_all(by: AdminToken, why: str) -> "RescanReport":
+    """What the daily schedule does, as far as there is time now; `more` tells whether something is left."""
+    from shared.verification.rescan import rescan_published
+
+    require_role(by, "admin")
+    await _record(audit_put(by, "rescan all", "everything published under older rules", _reason(why)))
+    return await rescan_published(longest=SHORT_RESCAN)
+
+
+async def resume(by: AdminToken, why: str) -> Pause:
+    require_role(by, "admin")
+    reason = _reason(why)
+    return await resume_queue(by.name, reason, [audit_put(by, "resume", "the queue", reason)])
+
+
+def role_for(submission: Submission) -> str:
+    """A reviewer decides what waits for a decision; overriding one that was made is for an admin."""
+    is_undecided = submission.state in (State.ON_HOLD, State.RESCAN_REQUIRED)
+    is_held_by_rule = submission.state == State.BLOCKED and submission.parked_by == "rule"
+    return "reviewer" if is_undecided or is_held_by_rule else "admin"
+
+
+async def _published(submission: Submission) -> Skill | None:
+    skill = await find_skill(submission.skill_name)
+    return skill if skill and skill.submission_id == submission.id and not skill.is_deleted else None
+
+
+def _named(submission: Submission, skill: Skill | None) -> Named:
+    sent = content_of(submission.content_hash, submission.rule_set, submission.unseen)
+    return Named(submission.skill_name, submission.source, {**(named(skill).content if skill else {}), **sent})
+
+
+def _lifted(skill: Skill | None) -> list[Write]:
+    """What a rule took out, only the publication of what was decided puts back."""
+    return lift_writes(skill) if skill and not skill.is_blocked_by_rule else []
+
+
+def refuse_changed(submission: Submission, seen: int | None) -> None:
+    if seen is not None and seen != submission.version:
+        raise Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
+
+
+async def _decide(
+    submission: Submission,
+    to: State,
+    action: str,
+    by: AdminToken,
+    reason: str,
+    seen: int | None,
+    set_: Mapping[str, Any] = NOTHING,
+    also: Sequence[Write] = (),
+) -> Submission:
+    refuse_changed(submission, seen)
+    change_at = _reopened(submission, by, reason)
+    if to != State.RECEIVED:
+        change_at = _moved(submission, to, by, reason, set_)
+    moved = await _commit(change_at, [audit_put(by, action, submission.id, reason), *also])
+    logger.info("decided by a person", extra={"submission": submission.id, "action": action, "by": by.name})
+    return moved
+
+
+def _reopened(submission: Submission, by: AdminToken, reason: str) -> ChangeAt:
+    return lambda at: reopen(submission, f"admin:{by.name}", at, reason)
+
+
+def _moved(submission: Submission, to: State, by: AdminToken, reason: str, set_: Mapping[str, Any]) -> ChangeAt:
+    return lambda at: move(submission, to, f"admin:{by.name}", at, reason, **set_)
+
+
+async def _commit(change_at: ChangeAt, also: list[Write]) -> Submission:
+    try:
+        return await commit(change_at, lambda _: also)
+    except IllegalMove as error:
+        message = f"The submission {str(error).rstrip('.')}: that is not open to it now."
+        raise Conflict(message, code="illegal_move") from error
+
+
+async def _send(submission: Submission) -> Submission:
+    """The record is its own outbox: what cannot be sent now, the stuck scan sends."""
+    try:
+        await get_queue().send(submission.id, turn=submission.turn)
+    except Unavailable:
+        logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
+    return submission
+
+
+async def _retry_each(
+    verb: Callable[..., Awaitable[Submission]],
+    fitting: Sequence[tuple[str, str]],
+    limit: int,
+    next_position: str | None,
+    by: AdminToken,
+    why: str,
+) -> Retried:
+    """As many as the limit and the time allow, so that there is an answer that says where to go on."""
+    outcomes: list[str | None] = []
+    for _, subject in fitting[:limit]:
+        if outcomes and seconds_left(API_TIMEOUT) < TIME_TO_ANSWER.total_seconds():
+            break
+        outcomes.append(await _try(verb, subject, by, why))
+    left = len(fitting) - len(outcomes)
+    return Retried(
+        retried=[outcome for outcome in outcomes if outcome],
+        failed=[subject for (_, subject), outcome in zip(fitting, outcomes, strict=False) if outcome is None],
+        left=left,
+        more=next_position is not None,
+        next_position=fitting[len(outcomes) - 1][0] if left else next_position,
+    )
+
+
+async def _try(verb: Callable[..., Awaitable[Submission]], subject: str, by: AdminToken, why: str) -> str | None:
+    """The id of the submission that was retried, or None where it was not open to it."""
+    try:
+        return (await verb(subject, by, why)).id
+    except (Conflict, NotFound, LostLease, ConditionFailed):
+        return None
+
+
+async def _record(*writes: Write) -> None:
+    await get_kv().transact(lambda: writes)
+
+
+async def _get_letter(letter_id: str) -> DeadLetter:
+    letter = await find_dead_letter(letter_id)
+    if letter is None:
+        raise NotFound("This dead letter is not there any more; somebody settled it.")
+    return letter

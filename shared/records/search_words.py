@@ -1,0 +1,80 @@
+"""The words something is found by, and the form that names people confuse have in common. Pure: no store, no I/O."""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from itertools import chain
+
+from shared.records.skills import Skill, full_name, split_name
+from shared.records.submissions import Submission
+
+MAX_SKILL_WORDS = 32
+MAX_SUBMISSION_WORDS = 12
+LONGEST_WORD = 40
+_WORD = re.compile(r"[^\W_]+")
+_STOP_WORDS = (
+    "a about after all also an and any are as at be been before being between both but by can do does each for from"
+    " get gets has have how if in into is it its may more most not of off on one only or other our out over own same"
+    " should so some such than that the their them then there these they this those through to too under up use used"
+    " user users uses using very via was we were what when where which while who why will with within without would"
+    " you your"
+)
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+
+def skill_words(skill: Skill) -> tuple[str, ...]:
+    """Its name first, so that a long description never pushes it out."""
+    name = split_name(full_name(skill))
+    named = chain(tokens(name.slug), tokens(name.owner), tokens(name.repo))
+    told = chain(*map(tokens, skill.tags), tokens(skill.display_name), tokens(skill.description))
+    return _first(chain(named, (word for word in told if word not in STOP_WORDS)), MAX_SKILL_WORDS)
+
+
+def submission_words(submission: Submission) -> tuple[str, ...]:
+    """Owner, repository, slug and its parts. The address keeps the repository's name where the skill's does not."""
+    source = submission.source.partition("://")[2].partition("/")[2] or submission.source
+    return _first(chain(tokens(submission.skill_name), tokens(source)), MAX_SUBMISSION_WORDS)
+
+
+def query_words(q: str) -> tuple[str, ...]:
+    """What a search asks for. Stop words count only where there is nothing else."""
+    words = tuple(dict.fromkeys(tokens(q)))
+    return tuple(word for word in words if word not in STOP_WORDS) or words
+
+
+def is_match(asked: Iterable[str], words: Collection[str]) -> bool:
+    """Whether each word that is asked for begins one of these words."""
+    return all(any(begins(word, one) for one in words) for word in asked)
+
+
+def begins(asked: str, word: str) -> bool:
+    """A single letter is a word like `c` or `r`, not the beginning of others."""
+    return word == asked or (len(asked) > 1 and word.startswith(asked))
+
+
+def tokens(text: str) -> list[str]:
+    return [word[:LONGEST_WORD] for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold())]
+
+
+def joined(text: str) -> str:
+    """A name as searches compare it: its words and nothing between them that people write in different ways."""
+    return "-".join(tokens(text))
+
+
+def look_alike(name: str) -> str:
+    """Names that people confuse have one form in common; slashes stay, so that parts are compared with their like."""
+    plain = unicodedata.normalize("NFKD", name).translate(_HOMOGLYPHS).lower().translate(_LOOK_ALIKES)
+    return "".join(letter for letter in plain if unicodedata.category(letter) not in _INVISIBLE)
+
+
+_INVISIBLE = ("Mn", "Cf", "Cc")  # accents, zero-width and control characters
+_LOOK_ALIKES = str.maketrans({"1": "l", "i": "l", "|": "l", "0": "o", "_": None, "-": None, ".": None})
+# The letters of other scripts that are drawn like Latin ones.
+_HOMOGLYPHS = str.maketrans(
+    "АВЕКМНОРСТУХЅІЈаеорсухѕіјһԁԛԝ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικνορυχı",
+    "ABEKMHOPCTYXSIJaeopcyxsijhdqw" + "ABEZHIKMNOPTYXaiknopuxi",
+)
+
+
+def _first(words: Iterable[str], limit: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))[:limit]

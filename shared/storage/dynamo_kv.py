@@ -1,0 +1,330 @@
+"""The KV store on DynamoDB: one table, three indexes.
+
+A document is one string attribute (`doc`); only keys, index fields and what conditions test are native, because
+native maps cost four to six times the CPU to read.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.errors import ConditionFailed, Unavailable
+from shared.storage.kv import ABSENT, Add, Delete, Expect, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
+from shared.telemetry import Watched, count, logger
+from shared.timing import STORE_BUDGET, attempts_within, seconds_left
+
+KEYS_PER_BATCH = 100  # DynamoDB takes no more
+BATCHES_IN_FLIGHT = 16
+
+T = TypeVar("T")
+Wire = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class DynamoKV:
+    """One table. `wire(operation, params)` is all it knows of AWS."""
+
+    def __init__(self, wire: Wire, table: str, now: Callable[[], float] = time.time) -> None:
+        self._wire = wire
+        self._table = table
+        self._now = now
+        self._batches = asyncio.Semaphore(BATCHES_IN_FLIGHT)
+
+    async def get(self, key: Key) -> str | None:
+        if not is_usable(key):
+            return None
+        answer = await self._call(
+            "GetItem",
+            {"TableName": self._table, "Key": _wire_key(key), "ConsistentRead": True, **_DOC},
+        )
+        item = answer.get("Item")
+        return item["doc"]["S"] if item and self._is_alive(item) else None
+
+    async def get_many(self, keys: Iterable[Key]) -> Read[str]:
+        # A row without a document is an empty one, so that it is told as malformed and costs nobody else's row.
+        return await self._read(keys, _DOC, lambda item: item.get("doc", _EMPTY).get("S", ""))
+
+    async def get_counts(self, keys: Iterable[Key]) -> Read[dict[str, int]]:
+        return await self._read(keys, {}, _counts)
+
+    async def query(self, query: Query) -> Page:
+        params = _query_params(self._table, query)
+        sort_key, text_key = (f"{query.index}Sk", "row") if query.index else ("sk", "doc")
+        while True:
+            answer = await self._call("Query", params)
+            rows = [
+                Row(Key(item["pk"]["S"], item["sk"]["S"]), item[sort_key]["S"], item.get(text_key, _EMPTY)["S"])
+                for item in answer["Items"]
+                if self._is_alive(item) and item[sort_key]["S"] not in (query.after, query.before)
+            ]
+            more = answer.get("LastEvaluatedKey")
+            if rows or not more:
+                return Page(rows, more=bool(more))
+            params["ExclusiveStartKey"] = more  # a page of nothing but expired rows is not the end
+
+    async def ids(self, prefix: str) -> list[str]:
+        return await ids_of(self, prefix)
+
+    async def put(self, put: Put) -> None:
+        token = uuid.uuid4().hex
+        params = {"TableName": self._table, **self._wire_write(put, token)[1]}
+        try:
+            await self._call("PutItem", params)
+        except ClientError as error:
+            if _code(error) != "ConditionalCheckFailedException":
+                raise
+            if await self._token_of(put.key) != token:
+                raise ConditionFailed([0]) from error
+
+    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+        params = {
+            "TableName": self._table,
+            "Key": _wire_key(key),
+            "UpdateExpression": "ADD #n :one SET #x = :x",
+            "ConditionExpression": "attribute_not_exists(#n) OR #n < :most",
+            "ExpressionAttributeNames": {"#n": "taken", "#x": "expiresAt"},
+            "ExpressionAttributeValues": {
+                ":one": _wire_value(1),
+                ":x": _wire_value(expires_at),
+                ":most": _wire_value(most),
+            },
+            "ReturnValues": "UPDATED_NEW",
+        }
+        try:
+            answer = await self._call("UpdateItem", params)
+        except ClientError as error:
+            if _code(error) != "ConditionalCheckFailedException":
+                raise
+            return None
+        return int(answer["Attributes"]["taken"]["N"])
+
+    async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
+        token = uuid.uuid4().hex
+        tried: list[Sequence[Write]] = []
+        last: Exception | None = None
+        async for attempt in attempts_within(STORE_BUDGET):
+            tried.append(build())
+            try:
+                await self._send_transaction(tried[-1], f"{token}.{attempt}")
+                return tried[-1]
+            except ConditionFailed:
+                # A reply that got lost makes our own write look like somebody else's: what is stored decides.
+                stored = await self._stored_attempt(tried[-1], token)
+                if stored is None:
+                    raise
+                return tried[stored]
+            except _NotNow as error:
+                last = error
+        raise Unavailable("The store did not take the change in time.") from last
+
+    async def _send_transaction(self, writes: Sequence[Write], token: str) -> None:
+        actions = [self._wire_write(write, token) for write in writes]
+        params = {"TransactItems": [{kind: {"TableName": self._table, **action}} for kind, action in actions]}
+        try:
+            await self._once("TransactWriteItems", params)
+        except ClientError as error:
+            reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+            failed = [i for i, code in enumerate(reasons) if code == "ConditionalCheckFailed"]
+            if failed:
+                raise ConditionFailed(failed) from error
+            if _TRANSIENT.issuperset(set(reasons) - {"None", None}) and reasons:
+                raise _NotNow from error
+            raise
+
+    async def _stored_attempt(self, writes: Sequence[Write], token: str) -> int | None:
+        guarded = next((w.key for w in writes if isinstance(w, Put) and w.expect is not None), None)
+        stored = await self._token_of(guarded) if guarded else None
+        if stored is None or not stored.startswith(token):
+            return None
+        return int(stored.rpartition(".")[2])
+
+    async def _token_of(self, key: Key) -> str | None:
+        params = {"TableName": self._table, "Key": _wire_key(key), "ConsistentRead": True}
+        answer = await self._call("GetItem", params)
+        token: str = answer.get("Item", {}).get("token", _EMPTY)["S"]
+        return token or None
+
+    async def _read(self, keys: Iterable[Key], projection: Mapping[str, Any], parse: Callable[[Any], T]) -> Read[T]:
+        unique = list(dict.fromkeys(keys))
+        readable = [key for key in unique if is_usable(key)]
+        reads = await asyncio.gather(*(self._read_chunk(chunk, projection, parse) for chunk in _chunks(readable)))
+        found = {key: value for chunk_found, _ in reads for key, value in chunk_found.items()}
+        if len(found) == len(unique):
+            return Read(found, [], [])
+        unread = {key for _, chunk_failed in reads for key in chunk_failed}
+        failed = [key for key in unique if key in unread or not is_usable(key)]
+        missing = [key for key in readable if key not in found and key not in unread]
+        if unread:  # never in silence: a skip that nobody sees turns "stuck" into "lost"
+            logger.warning("records not read", extra={"records": len(unread)})
+            count(Watched.READS_FAILED, len(unread))
+        return Read(found, missing, failed)
+
+    async def _read_chunk(
+        self, keys: Sequence[Key], projection: Mapping[str, Any], parse: Callable[[Any], T]
+    ) -> tuple[dict[Key, T], list[Key]]:
+        """Reads until nothing is left over or time is up: the SDK does not ask again for UnprocessedKeys."""
+        found: dict[Key, T] = {}
+        left = [_wire_key(key) for key in keys]
+        async for _ in attempts_within(STORE_BUDGET):
+            request = {self._table: {"Keys": left, "ConsistentRead": True, **projection}}
+            try:
+                async with self._batches:
+                    answer = await self._once("BatchGetItem", {"RequestItems": request})
+            except _NotNow:
+                continue
+            for item in answer["Responses"].get(self._table, ()):
+                if "expiresAt" not in item or self._is_alive(item):
+                    found[Key(item["pk"]["S"], item["sk"]["S"])] = parse(item)
+            left = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
+            if not left:
+                return found, []
+        return found, [Key(key["pk"]["S"], key["sk"]["S"]) for key in left]
+
+    async def _call(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        last: Exception | None = None
+        async for _ in attempts_within(STORE_BUDGET):
+            try:
+                return await self._once(operation, params)
+            except _NotNow as error:
+                last = error
+        if operation in _READS:
+            count(Watched.READS_FAILED)
+        raise Unavailable("The store did not answer in time.") from last
+
+    async def _once(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """One request, never longer than the time that is left. Raises _NotNow for what may pass by itself."""
+        try:
+            async with asyncio.timeout(seconds_left(STORE_BUDGET)):
+                return await self._wire(operation, params)
+        except ClientError as error:
+            if _code(error) in _TRANSIENT or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+                raise _NotNow from error
+            raise
+        except (BotoCoreError, TimeoutError) as error:
+            raise _NotNow from error
+
+    def _wire_write(self, write: Write, token: str) -> tuple[str, dict[str, Any]]:
+        if isinstance(write, Put):
+            guard = self._condition(write.expect)
+            stamped = {**write.attrs, "token": token} if guard else write.attrs
+            return "Put", {"Item": _wire_item(write.key, write.doc, stamped), **guard}
+        if isinstance(write, Add):
+            return "Update", {"Key": _wire_key(write.key), **_addition(write.counts)}
+        kind = "Delete" if isinstance(write, Delete) else "ConditionCheck"
+        return kind, {"Key": _wire_key(write.key), **self._condition(write.expect)}
+
+    def _condition(self, expect: Expect | None) -> dict[str, Any]:
+        if expect is None:
+            return {}
+        names = {f"#e{i}": name for i, name in enumerate(expect)}
+        values = {f":e{i}": _wire_value(value) for i, value in enumerate(expect.values()) if value is not None}
+        tests = [
+            f"attribute_not_exists(#e{i})" if value is None else f"#e{i} = :e{i}"
+            for i, value in enumerate(expect.values())
+        ]
+        condition = " AND ".join(tests)
+        if expect == ABSENT:  # nothing expires in time by itself: a row past its time counts as gone
+            condition += " OR #x <= :now"
+            names["#x"] = "expiresAt"
+            values[":now"] = _wire_value(int(self._now()))
+        return {
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            **({"ExpressionAttributeValues": values} if values else {}),
+        }
+
+    def _is_alive(self, item: Mapping[str, Any]) -> bool:
+        return "expiresAt" not in item or int(item["expiresAt"]["N"]) > self._now()
+
+
+class _NotNow(Exception):
+    """A throttled, broken or conflicting request that is worth asking again."""
+
+
+_TRANSIENT = frozenset(
+    {
+        "InternalServerError",
+        "ProvisionedThroughputExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "ThrottlingError",
+        "ThrottlingException",
+        "TransactionConflict",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
+)
+_DOC = {
+    "ProjectionExpression": "pk, sk, #d, #x",
+    "ExpressionAttributeNames": {"#d": "doc", "#x": "expiresAt"},
+}
+_EMPTY = {"S": ""}
+_READS = ("GetItem", "Query")
+_NOT_COUNTS = ("pk", "sk", "expiresAt")
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"]["Code"])
+
+
+def _chunks(keys: Sequence[Key]) -> list[Sequence[Key]]:
+    return [keys[i : i + KEYS_PER_BATCH] for i in range(0, len(keys), KEYS_PER_BATCH)]
+
+
+def _wire_key(key: Key) -> dict[str, dict[str, str]]:
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
+
+
+def _wire_value(value: str | int) -> dict[str, str]:
+    return {"S": value} if isinstance(value, str) else {"N": str(value)}
+
+
+def _wire_item(key: Key, doc: str, attrs: Mapping[str, str | int]) -> dict[str, dict[str, str]]:
+    return {**_wire_key(key), "doc": {"S": doc}, **{name: _wire_value(value) for name, value in attrs.items()}}
+
+
+def _addition(counts: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "UpdateExpression": "ADD " + ", ".join(f"#c{i} :c{i}" for i in range(len(counts))),
+        "ExpressionAttributeNames": {f"#c{i}": name for i, name in enumerate(counts)},
+        "ExpressionAttributeValues": {f":c{i}": _wire_value(n) for i, n in enumerate(counts.values())},
+    }
+
+
+def _counts(item: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(value["N"]) for name, value in item.items() if name not in _NOT_COUNTS}
+
+
+def _query_params(table: str, query: Query) -> dict[str, Any]:
+    pk_name, sk_name = (f"{query.index}Pk", f"{query.index}Sk") if query.index else ("pk", "sk")
+    names, values = {"#p": pk_name}, {":p": _wire_value(query.pk)}
+    condition = "#p = :p"
+    if query.after is not None and query.before is not None:  # DynamoDB takes one condition on a key, and this includes
+        condition += " AND #s BETWEEN :s AND :t"  # both ends: `query` leaves them out
+        names["#s"] = sk_name
+        values |= {":s": _wire_value(query.after), ":t": _wire_value(query.before)}
+    else:
+        condition += _bound(query, sk_name, names, values)
+    return {
+        "TableName": table,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ScanIndexForward": not query.descending,
+        **({"Limit": query.limit} if query.limit else {}),
+        **({"IndexName": query.index} if query.index else {"ConsistentRead": True}),
+    }
+
+
+def _bound(query: Query, sk_name: str, names: dict[str, str], values: dict[str, dict[str, str]]) -> str:
+    tests = ((query.after, "#s > :s"), (query.before, "#s < :s"), (query.prefix, "begins_with(#s, :s)"))
+    for value, test in tests:
+        if value is not None:
+            names["#s"] = sk_name
+            values[":s"] = _wire_value(value)
+            return f" AND {test}"
+    return ""

@@ -1,0 +1,168 @@
+"""The KV store: JSON documents by key, written in transactions, read in parallel, found through three indexes.
+
+This is the contract. shared/storage/dynamo_kv.py is the real store; the tests' in-memory one passes the same suite.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Generic, NamedTuple, Protocol, TypeVar
+from zlib import crc32
+
+SHARDS = 4  # partitions per list; a partition takes 1,000 writes a second
+
+# Which list of the `list` index holds the documents under a key prefix. Aliases, versions and the like are in none.
+LISTS = {
+    "sub:": "submissions:index",
+    "skill:": "skills:published-index",
+    "dead-letter:": "dead-letters:index",
+    "block:": "blocklist:index",
+    "report:": "reports:index",
+}
+
+
+class Key(NamedTuple):
+    pk: str
+    sk: str = "."
+
+
+class Row(NamedTuple):
+    """What a query finds: `text` is the document, in an index the short `row`, in the due index nothing."""
+
+    key: Key
+    sort: str
+    text: str
+
+
+class Page(NamedTuple):
+    rows: list[Row]
+    more: bool
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[T]):
+    """Every key asked for is in exactly one of the three: a key that could not be read is not a missing one."""
+
+    found: dict[Key, T]
+    missing: list[Key]
+    failed: list[Key]
+
+
+Expect = Mapping[str, str | int | None]  # attribute -> value it must have; None: it must not be there
+ABSENT: Expect = MappingProxyType({"pk": None})
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    key: Key
+    doc: str
+    attrs: Mapping[str, str | int] = field(default_factory=dict)
+    expect: Expect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Adds to counters. Only ever inside a transaction with a conditional Put: repeated alone, it would count twice."""
+
+    key: Key
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    key: Key
+    expect: Expect
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    key: Key
+    expect: Expect
+
+
+Write = Put | Add | Check | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One partition of the table (strongly consistent) or of an index (candidates, perhaps seconds old)."""
+
+    pk: str
+    index: str | None = None
+    after: str | None = None  # sort keys above this one, exclusive
+    before: str | None = None  # sort keys below this one, exclusive
+    prefix: str | None = None
+    descending: bool = False
+    limit: int | None = None
+
+
+class KV(Protocol):
+    async def get(self, key: Key) -> str | None: ...
+
+    async def get_many(self, keys: Iterable[Key]) -> Read[str]: ...
+
+    async def get_counts(self, keys: Iterable[Key]) -> Read[dict[str, int]]: ...
+
+    async def query(self, query: Query) -> Page: ...
+
+    async def ids(self, prefix: str) -> list[str]: ...
+
+    async def put(self, put: Put) -> None: ...
+
+    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+        """One more of at most `most`: how many are taken now, None when none was left. A reply that got lost may take
+        two, so it is for limits, never for counts that must be right."""
+        ...
+
+    async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
+        """All writes or none. `build` is asked again before every retry, so each carries a fresh time; the writes
+        that are stored are returned. Raises ConditionFailed unless what is stored is this very transaction."""
+        ...
+
+
+def shard_of(text: str, shards: int = SHARDS) -> int:
+    return crc32(text.encode()) % shards
+
+
+def rows_per_partition(limit: int) -> int:
+    """Ids are spread evenly over the shards, so a share with some room fills a page. Whoever merges the shards must not
+    show what lies beyond the end of one that was cut."""
+    share = (limit + 1) / SHARDS
+    return min(limit + 1, math.ceil(share + 4 * math.sqrt(share)))
+
+
+async def query_all(kv: KV, pk: str, index: str | None = None) -> list[Row]:
+    """Every row of a partition, page by page. Sort keys are unique in a partition, so the last one continues it."""
+    rows: list[Row] = []
+    page = await kv.query(Query(pk, index))
+    while page.more:
+        rows += page.rows
+        page = await kv.query(Query(pk, index, after=rows[-1].sort))
+    return rows + page.rows
+
+
+async def ids_of(kv: KV, prefix: str) -> list[str]:
+    partitions = (f"{LISTS[prefix]}#{shard}" for shard in range(SHARDS))
+    shards = await asyncio.gather(*(query_all(kv, partition, "list") for partition in partitions))
+    return [row.key.pk.removeprefix(prefix) for rows in shards for row in rows]
+
+
+async def page_of_list(kv: KV, prefix: str, after: str | None, limit: int) -> tuple[list[Row], str | None]:
+    """The oldest rows of a list behind a position, and the position to go on from: None at the end."""
+    share = rows_per_partition(limit)
+    queries = [Query(f"{LISTS[prefix]}#{shard}", "list", after=after, limit=share) for shard in range(SHARDS)]
+    pages = await asyncio.gather(*map(kv.query, queries))
+    horizon = min((page.rows[-1].sort for page in pages if page.more), default=None)
+    seen = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
+    rows = [row for row in seen if horizon is None or row.sort <= horizon]
+    return rows[:limit], rows[limit - 1].sort if len(rows) > limit else horizon
+
+
+def is_usable(key: Key) -> bool:
+    """DynamoDB refuses a whole batch for one key it does not like, so such a key is never sent."""
+    return 0 < len(key.pk.encode()) <= 2048 and 0 < len(key.sk.encode()) <= 1024

@@ -1,0 +1,105 @@
+"""The submission queue. A message names a submission and nothing else: the record is the truth."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Any, Protocol
+
+import msgspec
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.errors import PlatformError, Unavailable
+from shared.records.submissions import is_id
+from shared.timing import STORE_BUDGET, seconds_left
+
+SCHEMA = 1
+
+
+class Poison(PlatformError):
+    """A body that names no submission, whatever is done with it."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """Newer senders may add fields: they are ignored, never refused."""
+
+    id: str
+    schema: int
+    turn: int = 0  # of the record when this was sent
+
+
+class Depth(msgspec.Struct, frozen=True, rename="camel"):
+    """How many messages there are, as the queue estimates it."""
+
+    waiting: int
+    in_flight: int
+    delayed: int
+
+
+class Queue(Protocol):
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None: ...
+
+    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+        """A received message reappears after the delay instead of the queue's visibility timeout."""
+        ...
+
+    async def depth(self) -> Depth: ...
+
+    async def check(self) -> None:
+        """Raises Unavailable when the queue does not answer."""
+        ...
+
+
+def body_of(submission_id: str, turn: int = 0) -> str:
+    later = {"turn": turn} if turn else {}
+    return msgspec.json.encode({"schema": SCHEMA, "id": submission_id, **later}).decode()
+
+
+def parse_body(body: str) -> Message:
+    try:
+        message = msgspec.json.decode(body, type=Message)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise Poison(f"The message names no submission: {error}") from error
+    if not is_id(message.id):
+        raise Poison("The message names no submission: its id is not one.")
+    return message
+
+
+_DEPTH = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
+class SqsQueue:
+    def __init__(self, wire: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]], url: str) -> None:
+        self._wire = wire
+        self._url = url
+
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None:
+        body = body_of(submission_id, turn)
+        await self._call("SendMessage", {"MessageBody": body, "DelaySeconds": whole_seconds(delay)})
+
+    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+        params = {"ReceiptHandle": receipt, "VisibilityTimeout": whole_seconds(delay)}
+        await self._call("ChangeMessageVisibility", params)
+
+    async def depth(self) -> Depth:
+        answer = await self._call("GetQueueAttributes", {"AttributeNames": list(_DEPTH)})
+        return Depth(*(int(answer["Attributes"][name]) for name in _DEPTH))
+
+    async def check(self) -> None:
+        await self._call("GetQueueAttributes", {"AttributeNames": ["ApproximateNumberOfMessages"]})
+
+    async def _call(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Never longer than the time that is left: whoever accepted a submission must still say so."""
+        try:
+            async with asyncio.timeout(seconds_left(STORE_BUDGET)):
+                return await self._wire(operation, {"QueueUrl": self._url, **params})
+        except (BotoCoreError, ClientError, TimeoutError) as error:
+            raise Unavailable("The queue does not answer.") from error
+
+
+def whole_seconds(delay: timedelta) -> int:
+    return min(900, max(0, math.ceil(delay.total_seconds())))

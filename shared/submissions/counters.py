@@ -1,0 +1,184 @@
+"""Counters: ten items that hold a number per state, and ten for the skills in the marketplace and their versions. A
+change adds to one of them in its own transaction (-old +new), so adding them up gives the true count at every moment.
+Unknown is null, never 0."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.records.skills import Skill
+from shared.records.submissions import CATEGORIES, CATEGORY_OF, Change, State
+from shared.storage.documents import encode, minutes_between, stamp
+from shared.storage.kv import Add, Key, Put, Read, Write, query_all, shard_of
+from shared.timing import FEED_TTL
+
+COUNTER_SHARDS = 10
+COUNTER_KEYS = [Key(f"stats:{shard}") for shard in range(COUNTER_SHARDS)]
+SKILL_COUNTER_KEYS = [Key("stats:skills", str(shard)) for shard in range(COUNTER_SHARDS)]
+SKILLS, VERSIONS = "skills", "versions"
+CREATED = "created"  # beside the states in the counts of an hour
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    total: int | None
+    active: int | None
+    published: int | None
+    rejected: int | None
+    blocked: int | None
+    on_hold: int | None
+    by_state: dict[State, int] | None
+    generated_at: datetime
+    degraded: bool
+
+
+class Market(NamedTuple):
+    """Skills that are listed, and their versions. None: unknown."""
+
+    skills: int | None
+    versions: int | None
+
+
+def count_change(change: Change) -> list[Add]:
+    """The counter writes that belong into the transaction of this change."""
+    counts: Counter[str] = Counter({change.after.state: 1})
+    if change.before:
+        counts[change.before.state] -= 1
+    moved = {state: n for state, n in counts.items() if n}
+    if not moved:
+        return []
+    shard = shard_of(change.after.id, COUNTER_SHARDS)
+    adds = [Add(COUNTER_KEYS[shard], moved)]
+    arrived = _arrivals(change)
+    if arrived:
+        adds.append(Add(hour_key(change.after.updated_at, shard), arrived))
+    return adds
+
+
+def _arrivals(change: Change) -> dict[str, int]:
+    """What an hour counts: entering a category, and being new. Moves within a category are nobody's news."""
+    before, after = change.before, change.after
+    if before is None:
+        return {after.state: 1, CREATED: 1}
+    return {after.state: 1} if CATEGORY_OF[before.state] != CATEGORY_OF[after.state] else {}
+
+
+def count_skill(before: Skill | None, after: Skill | None) -> list[Write]:
+    """For the transaction that makes one of the other: guarded by the skill's version, so nothing counts twice. What
+    changed leaves a trace: whoever counts again must know."""
+    shares: dict[str, Counter[str]] = defaultdict(Counter)
+    for skill, sign in ((before, -1), (after, 1)):
+        if skill:
+            shares[skill.name.lower()].update({name: sign * n for name, n in share_of(skill).items()})
+    changed = [name for name, share in shares.items() if any(share.values())]
+    counts: dict[Key, Counter[str]] = defaultdict(Counter)
+    for name in changed:
+        counts[SKILL_COUNTER_KEYS[shard_of(name, COUNTER_SHARDS)]].update(shares[name])
+    sums = {key: {name: n for name, n in each.items() if n} for key, each in counts.items()}
+    return [*(Add(key, each) for key, each in sums.items() if each), *map(_trace_of, changed)]
+
+
+def _trace_of(name: str) -> Put:
+    at = now()
+    expires_at = int((at + FEED_TTL).timestamp())
+    return Put(Key(_traces(at), f"{stamp(at)}#{name}"), encode({"name": name}), {"expiresAt": expires_at})
+
+
+def _traces(minute: datetime) -> str:
+    return f"skills-changed:{minute:%Y-%m-%dT%H:%M}"
+
+
+async def get_changed_skills(since: datetime, until: datetime) -> set[str]:
+    """The names of all whose share of a counter changed between two times: every one of them, strongly consistent, for
+    as long as the traces are kept."""
+    pages = await asyncio.gather(*(query_all(get_kv(), _traces(minute)) for minute in minutes_between(since, until)))
+    return {row.sort.partition("#")[2] for rows in pages for row in rows}
+
+
+def share_of(skill: Skill) -> dict[str, int]:
+    """What it adds to the counters: nothing while it is in no list."""
+    return {SKILLS: 1, VERSIONS: skill.versions} if skill.is_listed else {}
+
+
+def hour_key(time: datetime, shard: int) -> Key:
+    return Key(f"stats:hour:{time:%Y-%m-%dT%H}", str(shard))
+
+
+class Hour(msgspec.Struct, frozen=True):
+    start: datetime
+    counts: dict[str, int]  # what entered each state in this hour, and `created`
+
+
+async def get_hours(at: datetime, hours: int = 24) -> list[Hour] | None:
+    """The last hours, oldest first, the current one last. None when a part of them could not be read."""
+    this_hour = at.replace(minute=0, second=0, microsecond=0)
+    starts = [this_hour - timedelta(hours=n) for n in reversed(range(hours))]
+    keys = {start: [hour_key(start, shard) for shard in range(COUNTER_SHARDS)] for start in starts}
+    read = await get_kv().get_counts(key for shards in keys.values() for key in shards)
+    if read.failed:
+        return None
+    return [Hour(start, _added([read.found[key] for key in keys[start] if key in read.found])) for start in starts]
+
+
+async def get_stats() -> Stats:
+    return stats_of(await get_kv().get_counts(COUNTER_KEYS), now())
+
+
+async def get_totals() -> tuple[Stats, Market]:
+    """Of submissions and of the marketplace, in one request."""
+    read = await get_kv().get_counts([*COUNTER_KEYS, *SKILL_COUNTER_KEYS])
+    return stats_of(_part(read, COUNTER_KEYS), now()), _market_of(_part(read, SKILL_COUNTER_KEYS))
+
+
+def _part(read: Read[dict[str, int]], keys: Collection[Key]) -> Read[dict[str, int]]:
+    return Read({key: read.found[key] for key in keys if key in read.found}, [], [k for k in read.failed if k in keys])
+
+
+def _market_of(read: Read[dict[str, int]]) -> Market:
+    if read.failed:
+        return Market(None, None)
+    total = _added(read.found.values())
+    return Market(total.get(SKILLS, 0), total.get(VERSIONS, 0))
+
+
+def stats_of(read: Read[dict[str, int]], at: datetime) -> Stats:
+    if read.failed:  # a sum without one of its parts is not a smaller number but an unknown one
+        return Stats(
+            total=None,
+            active=None,
+            published=None,
+            rejected=None,
+            blocked=None,
+            on_hold=None,
+            by_state=None,
+            generated_at=at,
+            degraded=True,
+        )
+    by_state = _sum(read.found.values())
+    category = {name: sum(by_state[state] for state in states) for name, states in CATEGORIES.items()}
+    return Stats(
+        total=sum(category.values()),
+        active=category["active"],
+        published=category["published"],
+        rejected=category["rejected"],
+        blocked=category["blocked"],
+        on_hold=category["onHold"],
+        by_state=by_state,
+        generated_at=at,
+        degraded=False,
+    )
+
+
+def _sum(shards: Iterable[Mapping[str, int]]) -> dict[State, int]:
+    return {state: sum(shard.get(state, 0) for shard in shards) for state in State}
+
+
+def _added(shards: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        counts.update(shard)
+    return dict(counts)

@@ -1,0 +1,131 @@
+"""What GitHub says of a repository that somebody wants to submit from: which skills it has, what each of them is known
+by, and whether there is anything new. Whoever waits for an answer waits for GitHub only so long."""
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+
+from shared.db import get_github, get_kv, get_settings
+from shared.errors import BadGateway, Deferred, NeedsPerson, Refused, Unprocessable
+from shared.github.client import GitHub
+from shared.records.submissions import Submission
+from shared.storage.kv import query_all
+from shared.submissions.skill_source import (
+    Asked,
+    Place,
+    Repo,
+    asked_by,
+    find_folder,
+    github_name,
+    identity_path,
+    parse_repo_url,
+    parse_skill_path,
+    parse_slug,
+    tree_of,
+)
+from shared.submissions.submission_store import get_submissions_fresh
+from shared.telemetry import logger
+from shared.timing import RESOLVE_BUDGET
+
+_SILENT = (Deferred, NeedsPerson, TimeoutError)  # also when it sends us elsewhere: whoever works on it parks it
+UNKNOWN = "unknown"  # it was submitted, but its record cannot be read at the moment
+
+
+class Identity(NamedTuple):
+    """What a skill of a repository is known by, as far as it can be told."""
+
+    path: str
+    skill_name: str
+    ref: str | None = None
+
+
+class Asking(NamedTuple):
+    """All questions that one request has about a repository, and until when it waits for their answers."""
+
+    repo: Repo
+    github: GitHub
+    until: float  # as the loop counts time
+
+
+def asking_about(repo: Repo, github: GitHub) -> Asking:
+    return Asking(repo, github, asyncio.get_running_loop().time() + RESOLVE_BUDGET.total_seconds())
+
+
+async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
+    """Every skill of a repository with what became of it here, and whether there are more than could be listed."""
+    repo = parse_repo_url(repo_url, get_settings().github_host)
+    try:
+        found = await get_github().get_repo(repo.owner, repo.name)
+        pinned = await get_github().resolve_ref(found, repo.tree)
+        get_github().give_way()
+        listed = await get_github().discover(found, pinned.commit)
+    except Refused as refusal:
+        raise Unprocessable(str(refusal), refusal.code) from refusal
+    except Deferred as deferred:
+        raise BadGateway(str(deferred), deferred.code) from deferred
+    except NeedsPerson as astray:
+        raise BadGateway(str(astray)) from astray
+    known = await _submitted_from(repo.source)
+    skills: list[dict[str, str | None]] = []
+    for skill in listed.skills:
+        here = known.get(identity_path(skill.path, pinned.ref), {"status": "new"})
+        skills.append({"name": skill.name, "path": skill.path, **here})
+    return skills, listed.truncated
+
+
+def identity_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None) -> Identity:
+    """The slug is the folder of SKILL.md, the repository's name at its root."""
+    path = parse_skill_path(skill_path) if skill_path else None
+    if repo.tree is None and path:
+        return Identity(path, _name(repo, repo.name if path == "." else path.rpartition("/")[2]))
+    if skill_name and not path:
+        return Identity(Asked(repo.tree, parse_slug(skill_name.lower())).path, _name(repo, skill_name))
+    if repo.tree is None:
+        return Identity(Asked().path, _name(repo, repo.name))
+    tree = repo.tree if path in (None, ".") else f"{repo.tree}/{path}"
+    return Identity(Asked(tree).path, _name(repo, tree.rpartition("/")[2] if "/" in tree else repo.name))
+
+
+async def identity_on_github(asking: Asking, sent: Identity) -> Identity:
+    """When GitHub is silent, the skill is accepted as it was named and its worker asks."""
+    asked = asked_by(sent.path)
+    if asked is None:
+        return sent
+    repo, github, until = asking
+    try:
+        async with asyncio.timeout_at(until):
+            found = await github.get_repo(repo.owner, repo.name)
+            pinned = await github.resolve_ref(found, asked.tree)
+            github.give_way()
+            path = await find_folder(github, Place(found, pinned), asked.name)
+    except Refused as refusal:
+        raise Unprocessable(str(refusal), refusal.code) from refusal
+    except _SILENT:
+        return sent
+    return Identity(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
+
+
+async def find_head(asking: Asking, existing: Submission) -> str | None:
+    """The commit that a submission would be of today; None when GitHub is silent."""
+    repo, github, until = asking
+    try:
+        async with asyncio.timeout_at(until):
+            found = await github.get_repo(repo.owner, repo.name)
+            return (await github.resolve_ref(found, tree_of(existing))).commit
+    except (Refused, *_SILENT) as silent:
+        logger.info("head not known", extra={"submission": existing.id, "problem": str(silent)})
+        return None
+
+
+def _name(repo: Repo, folder: str) -> str:
+    return f"{repo.owner}/{repo.name}/{parse_slug(folder.lower())}"
+
+
+async def _submitted_from(source: str) -> dict[str, dict[str, str | None]]:
+    rows = await query_all(get_kv(), f"unique:{source}")
+    ids = {row.sort: msgspec.json.decode(row.text)["id"] for row in rows}
+    fresh = await get_submissions_fresh(ids.values())
+    states = {submission.id: str(submission.state) for submission in fresh.submissions}
+    states |= dict.fromkeys(fresh.failed, UNKNOWN)  # not "new": whoever submits it again should know that it is here
+    return {path: {"status": states[known], "submissionId": known} for path, known in ids.items() if known in states}

@@ -1,0 +1,355 @@
+"""Accepting a submission. The record is its own outbox: when the send fails, the answer is still yes, and the stuck
+scan sends it."""
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shared.access.idempotency import Idempotency, Outcome, answer_put, find_answered, part_of, remember_all, take_key
+from shared.db import get_content, get_github, get_kv, get_queue, get_secrets, get_settings, now
+from shared.errors import (
+    ConditionFailed,
+    Conflict,
+    Forbidden,
+    LostLease,
+    RequestError,
+    TooManyRequests,
+    Unavailable,
+)
+from shared.records.search_words import look_alike
+from shared.records.submissions import (
+    ACTIVE_STATES,
+    CATEGORIES,
+    PARKED_STATES,
+    State,
+    Submission,
+    new_id,
+    reopen,
+    token_hash,
+)
+from shared.storage.content import Files, content_hash_of
+from shared.submissions.counters import get_stats
+from shared.submissions.discovery import Asking, Identity, asking_about, find_head, identity_as_sent, identity_on_github
+from shared.submissions.skill_source import UPLOADS, parse_repo_url, parse_slug, read_bundle
+from shared.submissions.submission_store import commit, create, find_by_identity, get_submission, get_submissions_fresh
+from shared.telemetry import logger
+
+SUBMITS_IN_FLIGHT = 5
+LONGEST_MESSAGE = 1000
+QUEUE_FULL = "queue_full"
+NEWER_RULES = "the rules have changed since it was refused"
+
+
+class Accepted(NamedTuple):
+    submission: Submission
+    flag: str | None = None  # None: new; else duplicate | alreadyVerified | requeued | blocked
+    upload_token: str | None = None
+
+
+class NotAccepted(NamedTuple):
+    """One of several skills, and why there is no submission of it."""
+
+    code: str
+    message: str
+
+
+class NamedSkill(NamedTuple):
+    name: str | None
+    path: str | None
+
+
+async def submit_bundle(
+    name: str,
+    files: list[tuple[str, str]],
+    upload_token: str | None,
+    sent_by: str | None,
+    idempotency: Idempotency | None,
+) -> Accepted:
+    if not get_settings().allow_uploads:
+        raise Forbidden("This platform takes skills from GitHub only. Send `repoUrl` instead.", code="uploads_off")
+    slug = parse_slug(name)
+    bundle = read_bundle(files)
+    if earlier := await _find_earlier(idempotency):
+        return await _with_upload_token(earlier)
+    # First the name, then the bytes: a stranger cannot fill the bucket under a name that is taken.
+    existing, _ = await asyncio.gather(find_by_identity(UPLOADS, look_alike(slug)), _refuse_when_full())
+    if existing is None:
+        accepted = await _accept_bundle(slug, bundle, sent_by, idempotency)
+        existing = None if accepted.flag is None else accepted.submission
+    if existing is not None:
+        accepted = await _resubmit_bundle(existing, bundle, upload_token)
+    return await _with_upload_token(await _remembered(accepted, idempotency))
+
+
+async def submit_repo(
+    repo_url: str, skill_name: str | None, skill_path: str | None, sent_by: str | None, idempotency: Idempotency | None
+) -> Accepted:
+    repo = parse_repo_url(repo_url, get_settings().github_host)
+    sent = identity_as_sent(repo, skill_name, skill_path)
+    if earlier := await _find_earlier(idempotency):
+        return earlier
+    await _refuse_when_full()
+    asking = asking_about(repo, get_github())
+    return await _accept_skill(asking, await identity_on_github(asking, sent), sent_by, idempotency)
+
+
+async def submit_several(
+    repo_url: str, skills: Sequence[NamedSkill], sent_by: str | None, idempotency: Idempotency | None
+) -> list[Accepted | NotAccepted]:
+    """Each stands for itself: one that cannot be accepted is told among the others. What they have in common is looked
+    at once, and GitHub has as long for all of them as for one."""
+    repo = parse_repo_url(repo_url, get_settings().github_host)
+    earlier = await find_answered(idempotency) if idempotency else None
+    if earlier and earlier.outcomes is not None:
+        return await _answered_before(earlier.outcomes)
+    room = await (_room_left() if earlier else _refuse_when_full())  # what it has in the queue already, it is told
+    taken = await take_key(idempotency) if idempotency else None
+    if taken and taken.outcomes is not None:
+        return await _answered_before(taken.outcomes)
+    parts = [part_of(idempotency, taken, n) if idempotency and taken else None for n in range(len(skills))]
+    async with get_github().asking_once() as github:
+        in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
+        several = _Several(asking_about(repo, github), sent_by, in_flight, iter(range(room)))
+        is_resumed = taken is not None and not taken.is_first
+        jobs = [several.submit(skill, parts[n], is_resumed) for n, skill in enumerate(skills)]
+        answers = _without_faults(await asyncio.gather(*jobs, return_exceptions=True))
+    if idempotency is None or taken is None or any(map(_may_be_asked_again, answers)):
+        return answers
+    ours = list(map(_outcome_of, answers))
+    outcomes = await remember_all(idempotency, taken, ours)
+    return answers if outcomes is ours else await _answered_before(outcomes)
+
+
+async def send_or_leave_to_scan(submission: Submission) -> None:
+    try:
+        await get_queue().send(submission.id, turn=submission.turn)
+    except Unavailable:
+        logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
+
+
+class _Several(NamedTuple):
+    """One request for several skills."""
+
+    asking: Asking
+    sent_by: str | None
+    in_flight: asyncio.Semaphore  # so that the store is not asked for all of them at one instant
+    places: Iterator[int]  # left in the queue; who was accepted before has one already
+
+    async def submit(self, skill: NamedSkill, part: Idempotency | None, is_resumed: bool) -> Accepted:
+        sent = identity_as_sent(self.asking.repo, skill.name, skill.path)
+        if is_resumed and (earlier := await _find_earlier(part)):
+            return earlier
+        if next(self.places, None) is None:
+            raise _queue_is_full()
+        named = await identity_on_github(self.asking, sent)
+        async with self.in_flight:
+            return await _accept_skill(self.asking, named, self.sent_by, part)
+
+
+def _without_faults(answers: Sequence[Accepted | BaseException]) -> list[Accepted | NotAccepted]:
+    """A fault is nobody's answer: asked again, the request goes on where this one stopped."""
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, RequestError):
+            raise answer
+    return [_told(answer) for answer in answers]
+
+
+def _told(answer: Accepted | BaseException) -> Accepted | NotAccepted:
+    if isinstance(answer, RequestError):
+        return NotAccepted(answer.code, _cut(str(answer)))
+    assert isinstance(answer, Accepted)  # faults were raised before
+    return answer
+
+
+def _cut(message: str) -> str:
+    """Fifty of them must fit one record, and a message may list paths as long as GitHub takes them."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 1]}…"
+
+
+def _may_be_asked_again(answer: Accepted | NotAccepted) -> bool:
+    """Whoever is told to come back in a few minutes does so with the same key: that is not yet their answer."""
+    return isinstance(answer, NotAccepted) and answer.code == QUEUE_FULL
+
+
+def _outcome_of(answer: Accepted | NotAccepted) -> Outcome:
+    if isinstance(answer, NotAccepted):
+        return Outcome(code=answer.code, message=answer.message)
+    return Outcome(id=answer.submission.id, flag=answer.flag)
+
+
+async def _answered_before(outcomes: Sequence[Outcome]) -> list[Accepted | NotAccepted]:
+    fresh = await get_submissions_fresh({outcome.id for outcome in outcomes if outcome.id})
+    if fresh.failed:
+        raise Unavailable("Not every submission of this request could be read.")
+    by_id = {submission.id: submission for submission in fresh.submissions}
+    return [
+        Accepted(by_id[outcome.id], outcome.flag) if outcome.id else NotAccepted(outcome.code, outcome.message)
+        for outcome in outcomes
+    ]
+
+
+async def _accept_skill(
+    asking: Asking, skill: Identity, sent_by: str | None, idempotency: Idempotency | None
+) -> Accepted:
+    repo = asking.repo
+    draft = _draft(repo.source, skill.path, skill.skill_name, repo_url=repo.url, sent_by=sent_by, ref=skill.ref)
+    accepted = await _accept(draft, idempotency)
+    if accepted.flag is not None:
+        accepted = await _resubmit_repo(accepted.submission, asking)
+    return await _remembered(accepted, idempotency)
+
+
+async def _resubmit_repo(existing: Submission, asking: Asking) -> Accepted:
+    """The same commit is the same content. When GitHub is silent, nothing is known to have changed."""
+    if existing.state in ACTIVE_STATES or not _may_reopen(existing):
+        return Accepted(existing, _flag_of(existing))
+    commit_now = await find_head(asking, existing)
+    is_new = commit_now not in (None, existing.commit)
+    if not is_new and not _has_newer_rules(existing):
+        return Accepted(existing, _flag_of(existing))
+    try:
+        return await _reopened(existing, "a new commit was submitted" if is_new else NEWER_RULES)
+    except LostLease:  # it moved meanwhile: what it is now decides
+        return await _resubmit_repo(await get_submission(existing.id), asking)
+
+
+def _has_newer_rules(existing: Submission) -> bool:
+    """Whether what was refused was refused under other rules than those of today."""
+    if existing.state not in (State.REJECTED, State.TIER1_FAILED):
+        return False
+    from shared.scanner import RULE_SET_VERSION  # here: it loads the matcher, which nothing else in an API needs
+
+    return existing.rule_set is not None and existing.rule_set != RULE_SET_VERSION
+
+
+def _draft(source: str, path: str, skill_name: str, **more: str | None) -> Submission:
+    at = now()
+    return Submission(
+        id=new_id(at),
+        source=source,
+        skill_path=path,
+        skill_name=skill_name,
+        state=State.RECEIVED,
+        created_at=at,
+        updated_at=at,
+        **more,  # type: ignore[arg-type]  # all of them are optional texts
+    )
+
+
+async def _refuse_when_full() -> int:
+    room = await _room_left()
+    if room <= 0:
+        raise _queue_is_full()
+    return room
+
+
+async def _room_left() -> int:
+    """How many more there is room for."""
+    stats = await get_stats()
+    if stats.active is None:
+        raise Unavailable("The store does not answer, so nothing can be accepted safely.")
+    return get_settings().max_active - stats.active
+
+
+def _queue_is_full() -> TooManyRequests:
+    return TooManyRequests(
+        "The queue is full at the moment. Please submit again in a few minutes.", code=QUEUE_FULL, retry_after=300
+    )
+
+
+async def _accept(draft: Submission, idempotency: Idempotency | None) -> Accepted:
+    try:
+        stored = await create(draft, [answer_put(idempotency, draft.id)] if idempotency else [])
+    except ConditionFailed:
+        # Two requests with one key at one instant: the other one won, so its answer is ours.
+        if not (earlier := await _find_earlier(idempotency)):
+            raise
+        return earlier
+    if stored.id != draft.id:
+        return Accepted(stored, _flag_of(stored))
+    await send_or_leave_to_scan(stored)
+    logger.info("submission accepted", extra={"submission": stored.id, "skill": stored.skill_name})
+    return Accepted(stored)
+
+
+async def _find_earlier(idempotency: Idempotency | None) -> Accepted | None:
+    earlier = await find_answered(idempotency) if idempotency else None
+    return Accepted(await get_submission(earlier.id), earlier.flag) if earlier and earlier.id else None
+
+
+async def _remembered(accepted: Accepted, idempotency: Idempotency | None) -> Accepted:
+    """The same request is answered the same for a day. A new submission was remembered when it was created."""
+    if idempotency is None or accepted.flag is None:
+        return accepted
+    try:
+        await get_kv().put(answer_put(idempotency, accepted.submission.id, accepted.flag))
+    except ConditionFailed:  # its twin was faster
+        return await _find_earlier(idempotency) or accepted
+    return accepted
+
+
+async def _with_upload_token(accepted: Accepted) -> Accepted:
+    if accepted.flag is not None:
+        return accepted
+    return accepted._replace(upload_token=await _upload_token(accepted.submission.id))
+
+
+def _flag_of(existing: Submission) -> str:
+    if existing.state == State.BLOCKED:
+        return "blocked"
+    return "alreadyVerified" if existing.state in CATEGORIES["published"] else "duplicate"
+
+
+async def _accept_bundle(slug: str, bundle: Files, sent_by: str | None, idempotency: Idempotency | None) -> Accepted:
+    content_hash = await get_content().put_files(bundle)
+    draft = _draft(UPLOADS, look_alike(slug), f"{UPLOADS}/{slug}", content_hash=content_hash, sent_by=sent_by)
+    token = await _upload_token(draft.id)
+    return await _accept(msgspec.structs.replace(draft, upload_token_hash=token_hash(token)), idempotency)
+
+
+async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: str | None) -> Accepted:
+    content_hash = content_hash_of(bundle)
+    is_new = content_hash != existing.content_hash
+    if not is_new and not _has_newer_rules(existing):
+        return Accepted(existing, _flag_of(existing))
+    if is_new and (upload_token is None or not _owns(existing, upload_token)):
+        raise Conflict(
+            f"The name {existing.skill_name!r}, or one that looks like it, is taken by another upload."
+            " Choose another name, or send the `uploadToken` that its first submission was answered with.",
+            code="name_taken",
+        )
+    if not _may_reopen(existing):
+        return Accepted(existing, _flag_of(existing))
+    await get_content().put_files(bundle)
+    reason = "new content was submitted" if is_new else NEWER_RULES
+    try:
+        return await _reopened(existing, reason, content_hash=content_hash)
+    except LostLease:  # it moved meanwhile: what it is now decides
+        return await _resubmit_bundle(await get_submission(existing.id), bundle, upload_token)
+
+
+async def _reopened(existing: Submission, reason: str, **set_: str) -> Accepted:
+    reopened = await commit(lambda at: reopen(existing, "system", at, reason, **set_))
+    await send_or_leave_to_scan(reopened)
+    return Accepted(reopened, "requeued")
+
+
+def _may_reopen(existing: Submission) -> bool:
+    """Whether changed content alone may reopen it, or only a person."""
+    if existing.state in PARKED_STATES:
+        return existing.parked_by in ("rule", "judge")
+    return existing.state in (*CATEGORIES["published"], State.REJECTED, State.TIER1_FAILED)
+
+
+def _owns(existing: Submission, upload_token: str) -> bool:
+    return hmac.compare_digest(token_hash(upload_token), existing.upload_token_hash or "")
+
+
+async def _upload_token(submission_id: str) -> str:
+    """Derived, not stored: a replay of the first request can repeat it, nothing else can."""
+    key = (await get_secrets().get()).signing_key
+    return hmac.new(key.encode(), f"upload\n{submission_id}".encode(), hashlib.sha256).hexdigest()

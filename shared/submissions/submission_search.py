@@ -1,0 +1,113 @@
+"""Submissions by the words of their names: owner, repository, slug and its parts. Two round trips, newest first.
+
+Words are written when a submission is accepted and never taken away; the records, read strongly, decide.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from shared.errors import Unavailable
+from shared.records.search_words import begins, is_match, query_words, submission_words, tokens
+from shared.records.submissions import CATEGORIES, Submission, is_id
+from shared.submissions.submission_store import WORDS, SubmissionRow, get_submissions_fresh, row_of
+from shared.submissions.word_index import MAX_LISTS, Entry, WordList, read_word, read_words
+
+NAMESAKES = 100  # submissions with the words of one name; the newest of them are looked at
+
+
+class Found(NamedTuple):
+    rows: list[SubmissionRow]
+    next_position: str | None  # None: this was the last page
+    failed: list[str]  # could not be read, so they are neither shown nor known to be gone
+
+
+async def search_submissions(q: str, limit: int, after: str | None = None) -> Found:
+    """By words, or by the id itself. Where more have a word than one page of the index takes, they come by word."""
+    if is_id(q.strip()):
+        fresh = await get_submissions_fresh([q.strip()])
+        return Found(list(map(row_of, fresh.submissions)), None, fresh.failed)
+    words = query_words(q)
+    if not words:
+        return Found([], None, [])
+    entries, end = await _candidates(words, after)
+    page = entries[:limit]
+    fresh = await get_submissions_fresh(entry.name for entry in page)
+    by_id = {submission.id: submission for submission in fresh.submissions}
+    shown = [row_of(by_id[e.name]) for e in page if e.name in by_id and _is_shown(words, e, by_id[e.name])]
+    return Found(shown, page[-1].sort if len(entries) > limit else end, fresh.failed)
+
+
+class Refused(NamedTuple):
+    rejected: Submission | None = None
+    blocked: Submission | None = None
+
+
+async def find_refused(name: str, source: str | None = None) -> Refused:
+    """The newest refused submissions of that name, full or its last part. A last part that submissions of several
+    sources have says nothing about any of them, unless the source is given too; nor does one that so many have that
+    not all of them were looked at."""
+    words = tuple(dict.fromkeys(tokens(name if source is None or "/" in name else f"{_place(source)}/{name}")))
+    if not words:
+        return Refused()
+    ids, are_all = await _having(words)
+    fresh = await get_submissions_fresh(ids)
+    if fresh.failed:
+        raise Unavailable("Not every submission of this name could be read.")
+    named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
+    if source is None and (not are_all or len({submission.source for submission in named}) > 1):
+        return Refused()
+    meant = [submission for submission in named if source in (None, submission.source)]
+    return Refused(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
+
+
+async def _having(words: tuple[str, ...]) -> tuple[list[str], bool]:
+    """Ids of the newest submissions that have each of these words, and whether there are no others."""
+    lists = await asyncio.gather(*(read_word(WORDS, word) for word in words[:MAX_LISTS]))
+    known = [each.names for each in lists if each.is_complete]
+    ids = sorted(set.intersection(*(known or [each.names for each in lists])), reverse=True)
+    return ids[:NAMESAKES], bool(known) and len(ids) <= NAMESAKES
+
+
+def _place(source: str) -> str:
+    return "/".join(source.split("/")[-2:])
+
+
+async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[Entry], str | None]:
+    """Newest first where one of the lists at least is complete; else with their words, as the index has them."""
+    asked = words[:MAX_LISTS]
+    driver = _driver(asked)
+    if after is not None and "#" in after:
+        return _walked(await read_words(WORDS, driver, after, descending=True))
+    lists = await asyncio.gather(*(read_words(WORDS, word, descending=True) for word in asked))
+    known = [each.names for each in lists if each.is_complete]
+    if not known:
+        return _walked(lists[asked.index(driver)])
+    ids = sorted(set.intersection(*known), reverse=True)
+    return [Entry(id_, "", id_) for id_ in ids if after is None or id_ < after], None
+
+
+def _walked(found: WordList) -> tuple[list[Entry], str | None]:
+    return found.entries, None if found.is_complete else found.entries[-1].sort
+
+
+def _is_shown(words: tuple[str, ...], entry: Entry, submission: Submission) -> bool:
+    own = submission_words(submission)
+    if entry.word:
+        driver = _driver(words[:MAX_LISTS])
+        if entry.word != max((word for word in own if begins(driver, word)), default=None):
+            return False  # it is shown under the last of its words that begin so, which comes first
+    return is_match(words, own)
+
+
+def _driver(words: tuple[str, ...]) -> str:
+    return max(words, key=len)
+
+
+def _newest_of(submissions: list[Submission], category: str) -> Submission | None:
+    fitting = (submission for submission in submissions if submission.state in CATEGORIES[category])
+    return max(fitting, key=lambda submission: submission.updated_at, default=None)
+
+
+def _is_called(submission: Submission, name: str) -> bool:
+    own = submission.skill_name.lower()
+    return name == own or ("/" not in name and own.rpartition("/")[2] == name)

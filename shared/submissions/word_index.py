@@ -1,0 +1,62 @@
+"""Words at rest: `{kind}:{first 2 letters}`/word#name. A word is asked for once, in one page; whether that page was
+all there is decides what the caller may conclude from a name that is not in it."""
+
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import NamedTuple
+
+from shared.db import get_kv
+from shared.storage.kv import Key, Put, Query
+
+LONGEST_LIST = 1000
+MAX_LISTS = 8  # words beyond these are only checked on the documents
+
+
+class Entry(NamedTuple):
+    sort: str
+    word: str
+    name: str
+
+
+class WordList(NamedTuple):
+    """Who has a word that begins like this one, in the order of the index."""
+
+    entries: list[Entry]
+    is_complete: bool
+
+    @property
+    def names(self) -> set[str]:
+        return {entry.name for entry in self.entries}
+
+
+def word_puts(kind: str, words: Iterable[str], name: str) -> list[Put]:
+    """Each says all it has to say in its key, so that writing it again changes nothing."""
+    return [Put(Key(f"{kind}:{word[:2]}", f"{word}#{name}"), "{}") for word in words]
+
+
+async def read_words(
+    kind: str, word: str, after: str | None = None, descending: bool = False, limit: int | None = None
+) -> WordList:
+    """One page, of words that begin like this one, from the beginning or from a position on. At most 1,000 entries;
+    `limit` where the answer needs fewer."""
+    prefix = word if len(word) > 1 else f"{word}#"
+    return await _read(kind, word, prefix, after, descending, limit or LONGEST_LIST)
+
+
+async def read_word(kind: str, word: str) -> WordList:
+    """One page of exactly this word, the last first."""
+    return await _read(kind, word, f"{word}#", None, True, LONGEST_LIST)
+
+
+async def _read(kind: str, word: str, prefix: str, after: str | None, descending: bool, limit: int) -> WordList:
+    pk = f"{kind}:{word[:2]}"
+    if after is None:
+        query = Query(pk, prefix=prefix, descending=descending, limit=limit)
+    elif descending:
+        query = Query(pk, before=after, descending=True, limit=limit)
+    else:
+        query = Query(pk, after=after, limit=limit)
+    page = await get_kv().query(query)
+    rows = list(takewhile(lambda row: row.sort.startswith(prefix), page.rows))
+    entries = [Entry(row.sort, *row.sort.split("#", 1)) for row in rows]
+    return WordList(entries, is_complete=not page.more or len(rows) < len(page.rows))

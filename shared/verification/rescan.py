@@ -1,0 +1,147 @@
+"""New rules look at old skills: stored content that was published under an older rule set is scanned again. Only a
+worse verdict moves anything."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from shared.db import get_content, get_kv, now
+from shared.errors import ConditionFailed, Conflict, Unavailable
+from shared.evidence.receipt_store import (
+    Clearance,
+    Receipt,
+    clearance_key,
+    read_clearance,
+    read_receipt,
+    receipt_key,
+    receipt_put,
+)
+from shared.marketplace.skill_admin import block_by_rule
+from shared.marketplace.skill_store import enumerate_published_skills, put_rescanned
+from shared.records.skills import Skill
+from shared.scanner import RULE_SET_VERSION, ScanReport, scan_skill
+from shared.storage.documents import encode
+from shared.storage.kv import Key, Put
+from shared.submissions.submission_store import find_submission
+from shared.telemetry import count, logger
+from shared.timing import RESCAN_BUDGET, seconds_left
+from shared.verification.verification import SOURCE_RULES, summary_of, with_likeness
+
+RESCAN_LIMIT = 500  # a run; the rest is next
+LONGEST_RESCAN = timedelta(seconds=30)  # a scan takes 20 s at most
+WORSE = ("PASS", "CONCERNS", "FAIL")
+_POSITION = Key("rescan:position")
+
+
+class RescanReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    rescanned: int
+    blocked: list[str]
+    failed: list[str]  # could not be read or written; a later run tries again
+    more: bool
+
+
+class Rescanned(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    verdict: str
+    score: int
+    rule_set: str
+    blocked: bool
+
+
+async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGEST_RESCAN) -> RescanReport:
+    """Starts where the last run stopped, so that skills which cannot be read never keep the others from their turn.
+    Ends while there is still time for one more scan as long as `longest`."""
+    read = await enumerate_published_skills()
+    old = await _in_turn([skill for skill in read.skills if skill.rule_set != RULE_SET_VERSION])
+    blocked, failed = [], list(read.failed)
+    done = 0
+    for skill in old[:limit]:  # one after the other: a scan takes the whole processor anyway
+        if seconds_left(RESCAN_BUDGET) < longest.total_seconds():
+            break
+        done += 1
+        try:
+            if (await rescan(skill)).blocked:
+                blocked.append(skill.name)
+        except (Conflict, ConditionFailed):
+            logger.info("changed while being rescanned, left alone", extra={"skill": skill.name})
+        except Exception as error:  # noqa: BLE001 - whatever one skill does, the others have their turn
+            logger.error("rescan failed", exc_info=error, extra={"skill": skill.name})
+            failed.append(skill.name)
+    if done:
+        await get_kv().put(Put(_POSITION, encode({"after": old[done - 1].name})))
+    report = RescanReport(rescanned=done, blocked=blocked, failed=failed, more=done < len(old))
+    logger.info("rescan finished", extra={"report": msgspec.to_builtins(report)})
+    count("RescanBlocked", len(blocked))
+    return report
+
+
+async def rescan(skill: Skill) -> Rescanned:
+    """From the stored bytes. The new receipt is written either way."""
+    receipt, clearance = await _looked_at(skill)
+    report = receipt.report
+    await get_kv().put(receipt_put(receipt))
+    worse = is_worse(report, skill) and not (clearance and clearance.covers(receipt))
+    if worse:
+        learned: dict[str, str | int] = {"rule_set": receipt.rule_set, "verdict": report.verdict, "score": report.score}
+        reason = f"A newer rule set found: {summary_of(report)}"
+        await block_by_rule(skill, reason, **learned)
+    else:
+        await put_rescanned(skill, report, receipt.rule_set)
+    return Rescanned(
+        name=skill.name, verdict=report.verdict, score=report.score, rule_set=receipt.rule_set, blocked=worse
+    )
+
+
+def is_worse(report: ScanReport, skill: Skill) -> bool:
+    """What a person or the judge let through with concerns is not blocked for having them. What fails is let through
+    by a person's clearance alone, which is for the rules it names."""
+    return report.verdict == "FAIL" or WORSE.index(report.verdict) > WORSE.index(skill.verdict or "PASS")
+
+
+async def _in_turn(skills: Sequence[Skill]) -> list[Skill]:
+    doc = await get_kv().get(_POSITION)
+    after = "" if doc is None else msgspec.json.decode(doc)["after"]
+    by_name = sorted(skills, key=lambda skill: skill.name)
+    return [*(s for s in by_name if s.name > after), *(s for s in by_name if s.name <= after)]
+
+
+async def _looked_at(skill: Skill) -> tuple[Receipt, Clearance | None]:
+    """What the judge said of this content, and what only its source could see, stays true under newer rules."""
+    started_at = now()
+    files = await get_content().get_files(skill.content_hash)
+    report = await with_likeness(await asyncio.to_thread(scan_skill, files))
+    # After the scan, which takes its time: a worker may have had the same content judged meanwhile.
+    unseen, receipts, clearance = await _evidence_of(skill)
+    if unseen and receipts:
+        seen_at_source = [finding for finding in receipts[0].report.findings if finding.rule in SOURCE_RULES]
+        report = report.adding(seen_at_source, receipts[0].report.incomplete)
+    receipt = Receipt(
+        content_hash=skill.content_hash,
+        rule_set=RULE_SET_VERSION,
+        started_at=started_at,
+        ended_at=now(),
+        report=report,
+        commit=skill.commit,
+        unseen=unseen,
+        judgement=next((known.judgement for known in receipts if known.judgement), None),
+    )
+    return receipt, clearance
+
+
+async def _evidence_of(skill: Skill) -> tuple[str, list[Receipt], Clearance | None]:
+    """Of exactly this content, whatever its author has sent since: what no scan could read, its receipts, the latest
+    rules first, and what a person cleared."""
+    content_hash = skill.content_hash
+    submission = await find_submission(skill.submission_id)
+    is_same = submission is not None and submission.content_hash == content_hash
+    decided = submission if submission and is_same else skill
+    rule_sets = [RULE_SET_VERSION, decided.rule_set or "", skill.rule_set or ""]
+    keys = [receipt_key(content_hash, rule_set, decided.unseen) for rule_set in rule_sets]
+    read = await get_kv().get_many([*keys, clearance_key(content_hash)])
+    if read.failed:
+        raise Unavailable("What is known of this content could not be read.")
+    receipts = [read_receipt(read.found[key]) for key in dict.fromkeys(keys) if key in read.found]
+    cleared = read.found.get(clearance_key(content_hash))
+    return decided.unseen, receipts, None if cleared is None else read_clearance(cleared)

@@ -1,0 +1,282 @@
+"""The verdict on one skill: fetch it, scan it, weigh it, decide, publish. records/decision.py is the decision itself."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.db import get_content, get_kv, get_settings, now
+from shared.errors import ConditionFailed, Duplicate, Refused, Unavailable
+from shared.evidence.blocklist import BlockEntry, block_keys, blocked_by, find_alike, worst_entry
+from shared.evidence.judge import Judgement, NotJudged, judge_skill
+from shared.evidence.receipt_store import (
+    Clearance,
+    Receipt,
+    clearance_key,
+    read_clearance,
+    read_receipt,
+    receipt_key,
+    receipt_put,
+)
+from shared.github.archive import Odd
+from shared.marketplace.skill_index import alike_key, alike_name, decode_skill, is_confusable, skill_key
+from shared.marketplace.skill_store import LOOK_ALIKE, name_is_gone, publish_stored
+from shared.records.decision import Judged, Outcome, asks_judge, decide, is_vendor
+from shared.records.skills import Skill
+from shared.records.submissions import State, Submission, move, touch
+from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
+from shared.storage.content import content_hash_of
+from shared.storage.documents import encode
+from shared.storage.kv import ABSENT, Put
+from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, find_place, source_today
+from shared.submissions.submission_store import commit, find_by_identity, find_submission, unique_key, words_of
+
+NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"
+SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
+
+
+class Held:
+    """A submission this worker holds the lease of. Each move is refused once the lease is lost."""
+
+    def __init__(self, submission: Submission) -> None:
+        self.submission = submission
+
+    async def move(self, to: State, reason: str | None = None, also: Put | None = None, **set_: Any) -> None:
+        before = self.submission
+        self.submission = await commit(
+            lambda at: move(before, to, "worker", at, reason, **set_), lambda _: [also] if also else []
+        )
+
+    def learn(self, **facts: Any) -> None:
+        """Written down with the next move, whichever it is."""
+        self.submission = msgspec.structs.replace(self.submission, **facts)
+
+
+async def verify(held: Held) -> None:
+    """Fetch, scan, weigh, decide, publish. Each step writes what it found before the next one starts."""
+    fetched = await _fetch(held)
+    await _take_identity(held, fetched)
+    content_hash = await _store(held.submission, fetched)
+    known = await _read_known(held.submission, content_hash, fetched.unseen)
+    if known.block:
+        raise blocked_by(known.block)
+    await _refuse_taken_name(held.submission, known.skill, content_hash)
+    seen = await _compared_again(known.receipt) if known.receipt else await _scan(fetched, content_hash)
+    scanned = _looked_at_name(seen, known.confused_with)
+    outcome, receipt = await _weigh(held, fetched, scanned, known.clearance)
+    facts = _facts(content_hash, receipt, outcome) | {"scanned_commit": held.submission.commit}
+    await held.move(outcome.state, outcome.reason, also=receipt_put(receipt), parked_by=outcome.parked_by, **facts)
+    if outcome.state is State.AUTO_APPROVED:
+        held.submission = await publish_stored(held.submission, receipt, known.skill)
+
+
+class _Known(NamedTuple):
+    """What the store already knows of this skill and this content, read at once."""
+
+    block: BlockEntry | None
+    receipt: Receipt | None
+    clearance: Clearance | None
+    skill: Skill | None
+    confused_with: str | None  # a published name that people take this new one for
+
+
+async def _fetch(held: Held) -> Fetched:
+    if held.submission.source == UPLOADS:
+        return await fetch_upload(held.submission)
+    place = await find_place(held.submission)
+    # Known before anything can be refused: the same commit again is the same verdict again.
+    held.learn(repo_id=place.repo.id, commit=place.pinned.commit)
+    return await fetch_skill(held.submission, place)
+
+
+async def _read_known(submission: Submission, content_hash: str, unseen: str) -> _Known:
+    blocks = block_keys(submission.skill_name, submission.source, content_hash)
+    receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unseen), clearance_key(content_hash)
+    skill, alike = skill_key(submission.skill_name), alike_key(submission.skill_name)
+    read = await get_kv().get_many([*blocks, receipt, clearance, skill, alike])
+    if read.failed:
+        raise Unavailable("The store did not give everything that is known of this skill.")
+    docs = read.found
+    return _Known(
+        block=worst_entry(docs[key] for key in blocks if key in docs),
+        receipt=read_receipt(docs[receipt]) if receipt in docs else None,
+        clearance=read_clearance(docs[clearance]) if clearance in docs else None,
+        skill=decode_skill(docs[skill]) if skill in docs else None,
+        confused_with=None if skill in docs else _confused_with(submission.skill_name, docs.get(alike)),
+    )
+
+
+def _confused_with(name: str, alike: str | None) -> str | None:
+    """Asked once, of a new name: whoever let it in has seen it."""
+    other = None if alike is None else alike_name(alike)
+    return other if other and is_confusable(name, other) else None
+
+
+async def _take_identity(held: Held, fetched: Fetched) -> None:
+    """What was submitted by name or branch gets the identity it really has, unless another submission has it."""
+    submission = held.submission
+    if fetched.place is None:
+        return
+    facts: dict[str, Any] = {}
+    if submission.skill_path != fetched.path or submission.content_hash is None:  # later a rename changes no name
+        facts = {"skill_path": fetched.path, "skill_name": fetched.skill_name, "ref": fetched.place.pinned.ref}
+    sources = {submission.source, source_today(submission, fetched.place.repo)}
+    places = sorted({(source, fetched.path) for source in sources} - {(submission.source, submission.skill_path)})
+    also = [Put(unique_key(*place), encode({"id": submission.id}), expect=ABSENT) for place in places]
+    if facts.get("skill_name", submission.skill_name).lower() != submission.skill_name.lower():
+        also += words_of(msgspec.structs.replace(submission, **facts))
+    if not also:
+        held.learn(**facts)
+        return
+    try:
+        held.submission = await commit(lambda _: touch(submission, **facts), lambda _: also)
+    except ConditionFailed:
+        await _refuse_duplicate(submission, places)
+        held.learn(**facts)
+
+
+async def _refuse_duplicate(submission: Submission, places: Sequence[tuple[str, str]]) -> None:
+    holders = await asyncio.gather(*(find_by_identity(*place) for place in places))
+    others = [holder.id for holder in holders if holder and holder.id != submission.id]
+    if others:
+        raise Duplicate(f"The same skill is submission {others[0]}.")
+
+
+async def _store(submission: Submission, fetched: Fetched) -> str:
+    if submission.source == UPLOADS:
+        return content_hash_of(fetched.files)
+    return await get_content().put_files(fetched.files)
+
+
+async def _refuse_taken_name(submission: Submission, skill: Skill | None, content_hash: str) -> None:
+    if skill is None:
+        return
+    if skill.is_deleted:
+        raise Refused(name_is_gone(skill))
+    if content_hash in skill.yanked_content:
+        raise Refused(
+            f"A version of {skill.name} with exactly this content was yanked. Submit it with what was wrong mended."
+        )
+    if skill.submission_id == submission.id:
+        return
+    first = await find_submission(skill.submission_id)
+    where = f" in {first.skill_path!r}" if first else ""
+    raise Refused(
+        f"The name {skill.name} is taken by the skill{where} (submission {skill.submission_id})."
+        " Rename the folder of this one."
+    )
+
+
+async def _compared_again(receipt: Receipt) -> Receipt:
+    """What is blocked changes while content stays the same, so its likeness is looked for anew each time."""
+    own = tuple(finding for finding in receipt.report.findings if finding.rule != NEAR_DUPLICATE)
+    report = await with_likeness(msgspec.structs.replace(receipt.report, findings=own).adding([]))
+    return msgspec.structs.replace(receipt, report=report)
+
+
+def _looked_at_name(receipt: Receipt, confused_with: str | None) -> Receipt:
+    """A receipt is of content and may have been written under another name, so this finding is made anew each time."""
+    report = receipt.report
+    about_content = tuple(finding for finding in report.findings if finding.rule != LOOK_ALIKE)
+    if confused_with is None and about_content == report.findings:
+        return receipt
+    about_name = [finding_for(LOOK_ALIKE, "SKILL.md", confused_with)] if confused_with else []
+    report = msgspec.structs.replace(report, findings=about_content).adding(about_name)
+    return msgspec.structs.replace(receipt, report=report)
+
+
+async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
+    started_at = now()
+    report = await asyncio.to_thread(scan_fetched, fetched)
+    return Receipt(
+        content_hash=content_hash,
+        rule_set=RULE_SET_VERSION,
+        started_at=started_at,
+        ended_at=now(),
+        report=await with_likeness(report),
+        commit=fetched.place.pinned.commit if fetched.place else None,
+        unseen=fetched.unseen,
+    )
+
+
+async def with_likeness(report: ScanReport) -> ScanReport:
+    alike = await find_alike(report.signature)
+    if alike is None:
+        return report
+    excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
+    return report.adding([finding_for(NEAR_DUPLICATE, "SKILL.md", excerpt)])
+
+
+def scan_fetched(fetched: Fetched) -> ScanReport:
+    links = [oddity for oddity in fetched.oddities if oddity.kind in (Odd.SYMLINK, Odd.HARDLINK)]
+    paths = [oddity for oddity in fetched.oddities if oddity.kind in (Odd.UNSAFE_PATH, Odd.DEVICE)]
+    findings = [finding_for("FILE-SYMLINK", oddity.path, oddity.why) for oddity in links]
+    findings += [finding_for("FILE-UNSAFE-PATH", oddity.path, oddity.why) for oddity in paths]
+    report = scan_skill(fetched.files, findings)
+    unseen = tuple(f"{oddity.path}: {oddity.why}" for oddity in fetched.oddities if oddity.hides_content)
+    return report.adding(incomplete=unseen)
+
+
+async def _weigh(
+    held: Held, fetched: Fetched, receipt: Receipt, clearance: Clearance | None
+) -> tuple[Outcome, Receipt]:
+    report = receipt.report
+    if report.front_matter.errors:  # nothing that a person or a judge could wave through: it has no name
+        return Outcome(State.REJECTED, reason=_unusable(report.front_matter.errors)), receipt
+    vendor = _is_vendor(fetched)
+    cleared = clearance is not None and clearance.covers(receipt)
+    judged: Judged | None = None
+    because = summary_of(report)
+    if asks_judge(report.verdict, vendor, cleared):
+        judgement = receipt.judgement or await _ask_judge(held, fetched, because)
+        judged = judgement.judged
+        if isinstance(judgement, Judgement):
+            receipt = msgspec.structs.replace(receipt, judgement=judgement)
+        if judged in (Judged.FAIL, Judged.CONCERNS, Judged.UNDECIDED):
+            because = judgement.reason
+    outcome = decide(report.verdict, report.certain, bool(report.incomplete), judged, vendor, cleared, because)
+    return outcome, receipt
+
+
+def _is_vendor(fetched: Fetched) -> bool:
+    if fetched.place is None:
+        return False
+    repo, pinned = fetched.place
+    return is_vendor(repo.owner, repo.owner_id, pinned.ref, get_settings().vendors)
+
+
+async def _ask_judge(held: Held, fetched: Fetched, because: str) -> Judgement | NotJudged:
+    if get_settings().judge != "none":
+        await held.move(State.TIER2_SCANNING)
+    return await judge_skill(fetched.files, because)
+
+
+def _facts(content_hash: str, receipt: Receipt, outcome: Outcome) -> dict[str, Any]:
+    judgement = receipt.judgement
+    is_usable = not receipt.report.front_matter.errors  # else no score stands for it: 100 beside "rejected" misleads
+    return {
+        "content_hash": content_hash,
+        "unseen": receipt.unseen,
+        "rule_set": receipt.rule_set,
+        "verdict": receipt.report.verdict,
+        "score": receipt.report.score if is_usable else None,
+        "judged": judgement.judged if judgement else "not_judged",
+        "judge_score": judgement.score if judgement else None,
+        "cert_tier": outcome.cert_tier,
+        "publish_as": outcome.publish_as or State.PUBLISHED,
+    }
+
+
+def summary_of(report: ScanReport) -> str:
+    """The one finding that decided, in a sentence; the page shows the others."""
+    deciding = [finding for finding in report.findings if finding.action in ("block", "review")]
+    if deciding:
+        first = deciding[0]
+        more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
+        return f"{first.path}:{first.line}: {first.title}{more}"
+    return report.incomplete[0] if report.incomplete else ""
+
+
+def _unusable(problems: Sequence[str]) -> str:
+    return f"SKILL.md cannot be used: {'; '.join(problems)}. Start it with `---`, `name:`, `description:`, `---`."

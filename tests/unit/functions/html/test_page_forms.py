@@ -1,0 +1,121 @@
+"""Forms that anybody may send: limited by address, and never sent in a visitor's name by another site."""
+
+import dataclasses
+import re
+from datetime import timedelta
+
+import pytest
+
+from shared.marketplace.community import REPORT_TYPES, list_reports
+from shared.settings import Limit
+from shared.submissions.submission_store import get_submission
+from shared.web import words
+from tests.support.builders import a_bundle, processed, submitted
+from tests.support.memory import within
+from tests.support.requests import call, multipart
+
+
+def limited(env, kind: str, most: int):
+    limits = {kind: Limit(most, timedelta(hours=1))}
+    return dataclasses.replace(env, settings=dataclasses.replace(env.settings, limits=limits))
+
+
+def an_upload(name: str) -> dict:
+    body, headers = multipart({"name": name}, {"SKILL.md": a_bundle(name)["files"][0][1].encode()})
+    return {"body": body, "headers": headers}
+
+
+def a_repository(path: str) -> dict:
+    return {"form": {"repoUrl": "https://github.com/o/r", "skillPath": path}}
+
+
+@pytest.mark.parametrize("sent", [an_upload, a_repository])
+async def test_s21_submitting_by_form_counts_like_submitting_by_program(env, sent):
+    env = limited(env, "submit", 2)
+    answers = [await call(env, "POST /submit", **sent(name)) for name in ("one", "two", "three")]
+    assert [answer.status for answer in answers][2] == 429
+    assert 429 not in [answer.status for answer in answers][:2]
+    assert "Rate limit: 2 submit requests" in answers[2].text
+    assert 'value="three"' in answers[2].text  # nothing typed is lost
+
+
+async def test_the_addresses_that_the_command_line_client_opens_lead_to_the_form_and_to_the_submission(env):
+    page = await call(env, "GET /submit", "/submit?repo=acme%2Ftools&skill=pdf")
+    assert page.status == 200
+    assert 'value="https://github.com/acme/tools"' in page.text
+    assert 'name="skillName" spellcheck="false" autocapitalize="none" placeholder="pdf" value="pdf"' in page.text
+    submission = await submitted(env)
+    followed = await call(env, "GET /submit/{id}", f"/submit/{submission.id}", id=submission.id)
+    assert (followed.status, followed.headers["location"]) == (303, f"/submissions/{submission.id}")
+
+
+async def test_a_skill_may_be_named_and_a_name_that_is_none_is_told_beside_its_field(env):
+    form = {"repoUrl": "https://github.com/o/r", "skillName": "PDF!"}
+    refused = await call(env, "POST /submit", form=form)
+    assert refused.status == 400
+    assert re.search(r'id="skill-name-problem">[^<]+<', refused.text)
+    accepted = await call(env, "POST /submit", form=form | {"skillName": "pdf"})
+    assert accepted.status == 303
+    submission = await within(env, lambda: get_submission(accepted.headers["location"].rpartition("/")[2]))
+    assert submission.skill_name == "o/r/pdf"
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 303)])
+async def test_a_form_of_another_site_is_refused(env, site, status):
+    answer = await call(env, "POST /submit", headers={"sec-fetch-site": site}, **a_repository("a"))
+    assert answer.status == status
+
+
+NAME = "uploads/anonymous/greeter"
+
+
+async def reported(env, name: str = NAME, **form):
+    path = f"{name}/reports"
+    return await call(env, "POST /skills/{proxy+}", f"/skills/{path}", form=form, proxy=path)
+
+
+async def test_a_reader_reports_a_skill_and_is_thanked(env):
+    await processed(env, await submitted(env))
+    sent = await reported(env, type="malicious", description="It reads ~/.ssh.")
+    assert (sent.status, sent.headers["location"]) == (303, f"/skills/{NAME}?reported=1#report")
+    [report] = (await within(env, list_reports)).reports
+    assert (report.skill_name, report.type, report.description) == (NAME, "malicious", "It reads ~/.ssh.")
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}?reported=1", proxy=NAME)
+    assert "A reviewer reads your report" in page.text
+    assert "a report is open" in page.text  # and it costs trust at once
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "text"),
+    [
+        ({"type": "malicious", "description": " "}, "report-description", "1 to 2000 characters"),
+        ({"type": "boring", "description": "typed with care"}, "report-type", "must be one of"),
+    ],
+)
+async def test_a_report_that_is_refused_says_why_beside_its_field(env, form, field, text):
+    await processed(env, await submitted(env))
+    page = await reported(env, **form)
+    assert page.status == 400
+    assert f'aria-describedby="{field}-problem"' in page.text
+    assert text in page.text
+    assert form["description"] in page.text
+    assert (await within(env, list_reports)).reports == []
+
+
+async def test_s21_reports_are_limited_by_address(env):
+    await processed(env, await submitted(env))
+    env = limited(env, "reports", 2)
+    answers = [await reported(env, type="spam", description=f"typed {n}") for n in range(3)]
+    assert [answer.status for answer in answers] == [303, 303, 429]
+    assert "typed 2</textarea>" in answers[2].text
+
+
+async def test_a_report_of_nothing_is_not_found(env):
+    for name in ("o/r/none", "o/r/" + "x" * 3000, "o/r/" + "\U0001f600" * 800):  # the last two fit no key of the store
+        assert (await reported(env, name=name, type="spam", description="x")).status == 404
+    path = "o/r/none/likes"
+    assert (await call(env, "POST /skills/{proxy+}", f"/skills/{path}", form={}, proxy=path)).status == 404
+
+
+def test_every_kind_of_report_has_words():
+    assert tuple(words.REPORT_TYPES) == REPORT_TYPES

@@ -1,0 +1,168 @@
+"""The marketplace as the first HTML says it: search, filters and order in the address, and a skill's standing."""
+
+import re
+
+import pytest
+
+from shared.evidence.blocklist import add_block, entry_for
+from shared.marketplace.skill_admin import block_skill
+from shared.submissions import intake
+from tests.support.builders import a_bundle, processed
+from tests.support.catalogue import a_skill, put_skills
+from tests.support.memory import within
+from tests.support.requests import call
+
+MD = """---
+name: {name}
+description: {description}
+metadata:
+  category: {category}
+  tags: [{tag}]
+---
+
+# {name}
+"""
+CATALOGUE = {
+    "pdf-forms": ("Fills in forms.", "documents", "pdf"),
+    "pdf-reader": ("Reads what came back.", "documents", "pdf"),
+    "csv-cleaner": ("Finds shifted columns.", "data", "csv"),
+}
+
+
+async def fill(env) -> None:
+    for name, (description, category, tag) in CATALOGUE.items():
+        text = MD.format(name=name, description=description, category=category, tag=tag)
+        accepted = await within(
+            env, lambda n=name, t=text: intake.submit_bundle(n, [("SKILL.md", t)], None, None, None)
+        )
+        await processed(env, accepted.submission)
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'<li data-id="uploads/anonymous/([\w-]+)"', page)
+
+
+async def test_a_version_whose_content_is_banned_is_marked_and_not_shown(env):
+    accepted = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, accepted.submission)
+    files = a_bundle(description="Greets people twice.")["files"]
+    again = await within(env, lambda: intake.submit_bundle("greeter", files, accepted.upload_token, None, None))
+    await processed(env, again.submission)
+    name, old = accepted.submission.skill_name, accepted.submission.content_hash
+    changes = f"/skills/{name}?from=1.0.0&to=1.0.1"
+    assert "Changes since 1.0.0" in (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
+    assert (await call(env, "GET /skills/{proxy+}", changes, proxy=name)).status == 200
+    await within(env, lambda: add_block(entry_for("greeter", "It steals keys.", None, "high", old)))
+    page = (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
+    assert "It steals keys." in page
+    assert "Changes since 1.0.0" not in page
+    refused = await call(env, "GET /skills/{proxy+}", changes, proxy=name)
+    assert (refused.status, "Greets people by name" in refused.text) == (403, False)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", ["csv-cleaner", "pdf-reader", "pdf-forms"]),
+        ("q=pdf", ["pdf-forms", "pdf-reader"]),
+        ("q=pdf+reader", ["pdf-reader"]),
+        ("q=shifted", ["csv-cleaner"]),
+        ("category=documents", ["pdf-reader", "pdf-forms"]),
+        ("category=data&q=pdf", []),
+        ("tier=SCANNED&author=uploads&sort=installs", ["pdf-reader", "pdf-forms", "csv-cleaner"]),
+        ("tier=CERTIFIED", []),
+        ("q=&category=&tier=&author=&sort=", ["csv-cleaner", "pdf-reader", "pdf-forms"]),  # a form with nothing in it
+    ],
+)
+async def test_what_is_asked_for_is_in_the_address_and_on_the_page(env, query, shown):
+    await fill(env)
+    page = await call(env, "GET /skills", f"/skills?{query}")
+    assert (page.status, names(page.text)) == (200, shown)
+    assert ("No skill matches" in page.text) == (not shown)
+
+
+async def test_the_form_keeps_what_was_asked_for(env):
+    await fill(env)
+    page = await call(env, "GET /skills", "/skills?q=pdf&category=documents&tier=SCANNED&author=uploads&sort=newest")
+    for field in ('name="q" type="search" maxlength="200" value="pdf"', 'value="documents"', 'value="uploads"'):
+        assert field in page.text
+    assert 'value="SCANNED" selected' in page.text
+    assert 'value="newest" selected' in page.text
+    assert "2 skills fit, newest first" in page.text
+
+
+@pytest.mark.parametrize("query", ["tier=GOLD", "sort=name", "page=2", f"q={'x' * 201}", "cursor=x", "q=a&q=b"])
+async def test_what_cannot_be_served_is_told_and_never_ignored(env, query):
+    page = await call(env, "GET /skills", f"/skills?{query}")
+    assert page.status == 400
+    assert "That does not work" in page.text
+
+
+async def test_a_cursor_fits_only_the_search_it_was_made_for(env, monkeypatch):
+    monkeypatch.setattr("functions.skill_pages.SHOWN", 1)
+    await fill(env)
+    first = await call(env, "GET /skills", "/skills?q=pdf&sort=newest")
+    following = re.search(r'href="([^"]+)" rel="next"', first.text)[1].replace("&amp;", "&")
+    second = await call(env, "GET /skills", following)
+    assert names(first.text) + names(second.text) == ["pdf-reader", "pdf-forms"]
+    assert (await call(env, "GET /skills", following.replace("q=pdf", "q=csv"))).status == 400
+
+
+async def test_the_points_of_a_skill_add_up_to_its_trust(env):
+    await fill(env)
+    name = "uploads/anonymous/pdf-forms"
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
+    total = re.search(r'<p class="score"><b>(\d+)</b> of 100', page.text)[1]
+    points = re.findall(r'title="Points of 100">\+([\d.]+)<', page.text)
+    assert int(total) == round(sum(map(float, points))) == 40
+    assert "Community: never blocked, no open report, not 90 days old yet, 0 installs" in page.text
+
+
+async def test_installs_are_told_and_an_upload_has_no_repository(env):
+    accepted = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, accepted.submission)
+    name = "uploads/anonymous/greeter"
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
+    assert "<dt>Installs</dt><dd>0</dd>" in page.text
+    assert "<dt>Repository</dt>" not in page.text  # an upload has none
+
+
+async def test_a_badge_is_shown_and_its_snippet_leads_back_here(env):
+    await fill(env)
+    name = "uploads/anonymous/pdf-forms"
+    headers = {"host": "skills.example", "x-forwarded-proto": "https"}
+    page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name, headers=headers)
+    badge = re.search(r'<img src="([^"]+)" alt="The badge of pdf-forms"', page.text)[1]
+    answer = await call(env, "GET /api/v1/skills/{proxy+}", badge, proxy=badge.removeprefix("/api/v1/skills/"))
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/svg+xml; charset=utf-8")
+    snippet = f"[![pdf-forms](https://skills.example{badge})](https://skills.example/skills/{name})"
+    assert snippet in page.text
+
+
+async def test_another_blocked_skill_of_the_same_owner_is_told(env):
+    await put_skills(env.kv, a_skill("acme/tools/good", 1), a_skill("acme/tools/bad", 2))
+    await within(env, lambda: block_skill("acme/tools/bad", "it steals", "admin:anna"))
+    page = await call(env, "GET /skills/{proxy+}", "/skills/acme/tools/good", proxy="acme/tools/good")
+    assert "Its author has other skills that were blocked" in page.text
+    assert "The text could not be read just now" in page.text  # and a page without its files is still a page
+    blocked = await call(env, "GET /skills/{proxy+}", "/skills/acme/tools/bad", proxy="acme/tools/bad")
+    assert (
+        "This skill is blocked. Do not install it, and remove it where it is installed. Why: it steals" in blocked.text
+    )
+    assert "npx" not in blocked.text
+    assert "The text of a blocked skill is not shown" in blocked.text
+
+
+async def test_the_changes_of_a_blocked_skill_are_not_shown_either(env):
+    first = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, first.submission)
+    files = a_bundle(description="Greets zebras.")["files"]
+    again = await within(env, lambda: intake.submit_bundle("greeter", files, first.upload_token, None, None))
+    await processed(env, again.submission)
+    name = first.submission.skill_name
+    address = f"/skills/{name}?from=1.0.0&to=1.0.1"
+    assert "What changed from 1.0.0" in (await call(env, "GET /skills/{proxy+}", address, proxy=name)).text
+    await within(env, lambda: block_skill(name, "it steals keys", "admin:anna"))
+    page = await call(env, "GET /skills/{proxy+}", address, proxy=name)
+    assert page.status == 200
+    assert "What changed from" not in page.text

@@ -1,0 +1,125 @@
+"""The contract: valid OpenAPI 3.1, complete, and as strict as the code it is made of."""
+
+import ast
+import copy
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
+
+from functions.error_codes import CODES
+from functions.openapi import FUNCTIONS, contract, contract_text, operations
+from functions.operations import Operation
+from shared import errors
+from tests.support.requests import call
+
+ROOT = Path(__file__).parents[4]
+DOCUMENTED = {code for codes in CODES.values() for code in codes}
+# They end a submission, and so are words of its record; no answer of the API has them.
+NEVER_ANSWERED = {"archive_too_large", "bad_archive", "judge_down"}
+
+
+def test_the_contract_is_valid_openapi_3_1():
+    OpenAPIV31SpecValidator(contract()).validate()
+    assert json.loads(contract_text()) == json.loads(msgspec.json.encode(contract()))
+
+
+def test_the_validator_would_notice_a_mistake():
+    broken = copy.deepcopy(contract())
+    next(iter(broken["paths"].values()))["get"] = {"responses": {"200": {}}}
+    with pytest.raises(OpenAPIValidationError):
+        OpenAPIV31SpecValidator(broken).validate()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_every_route_under_api_is_declared(function):
+    declared = getattr(function, "OPERATIONS", function.ROUTES)
+    undeclared = [route for route, run in declared.items() if " /api/" in route and not isinstance(run, Operation)]
+    assert undeclared == []
+
+
+def test_parameters_carry_what_is_checked():
+    parameters = {p["name"]: p for p in contract()["paths"]["/api/v1/submissions"]["get"]["parameters"]}
+    assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
+    assert parameters["sortDir"]["schema"]["enum"] == ["asc", "desc"]
+    assert not parameters["cursor"]["required"]
+    assert "null" not in json.dumps(parameters)
+
+
+def test_signed_routes_name_the_three_headers():
+    described = contract()["paths"]["/api/v1/webhooks/scan-results"]["post"]
+    assert set(described["security"][0]) == {"scanProvider", "scanTimestamp", "scanSignature"}
+
+
+def test_operation_ids_are_unique():
+    ids = [operation["operationId"] for path in contract()["paths"].values() for operation in path.values()]
+    assert len(set(ids)) == len(ids) == len(list(operations()))
+
+
+def test_every_operation_says_what_it_refuses_and_who_may_ask():
+    for method, path, declared in operations():
+        described = contract()["paths"][path][method.lower()]
+        answers = set(described["responses"])
+        assert {"400", "503"} <= answers, path
+        assert (described["security"] == []) == (declared.role is None and declared.signed is None), path
+        assert not declared.role or {"401", "403", "429"} <= answers, path
+        assert not declared.limit or "429" in answers, path
+        assert declared.body is None or {"413", "415"} <= answers, path
+        assert "{" not in path or "404" in answers, path
+        assert not declared.cached or "304" in answers, path
+
+
+async def test_the_contract_is_served_with_an_etag(env):
+    answer = await call(env, "GET /api/v1/openapi.json")
+    assert (answer.status, answer.json["openapi"]) == (200, "3.1.0")
+    again = await call(env, "GET /api/v1/openapi.json", headers={"if-none-match": answer.headers["etag"]})
+    assert again.status == 304
+
+
+def test_every_error_code_in_the_code_is_documented():
+    raised = set().union(*(codes_in(path) for path in sources()))
+    assert {"unavailable", "github_quota", "repo_not_found", "not_found"} <= raised, "the search finds nothing"
+    assert sorted(raised - DOCUMENTED - NEVER_ANSWERED) == []
+
+
+def test_a_code_is_documented_under_the_status_it_comes_with():
+    own = {error.code: status for error, status in _statuses().items()}
+    assert {code: status for code, status in own.items() if code not in CODES[status]} == {}
+
+
+def test_no_code_is_documented_under_two_statuses():
+    assert sum(map(len, CODES.values())) == len(DOCUMENTED)
+
+
+def _statuses():
+    from functions.http import STATUS
+
+    return {**STATUS, errors.Unavailable: 503}
+
+
+def sources() -> list[Path]:
+    return [path for folder in ("functions", "shared") for path in (ROOT / folder).rglob("*.py")]
+
+
+def codes_in(path: Path) -> set[str]:
+    """Codes as they are written down: `code="…"`, and the places where errors take one without its name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            found |= {k.value.value for k in node.keywords if k.arg == "code" and isinstance(k.value, ast.Constant)}
+            found |= _by_position(node)
+        if isinstance(node, ast.ClassDef) and path.name == "errors.py":
+            found |= {n.value.value for n in node.body if isinstance(n, ast.Assign) and n.targets[0].id == "code"}
+    return {code for code in found if isinstance(code, str) and re.fullmatch(r"[a-z_A-Z]+", code)}
+
+
+def _by_position(call_: ast.Call) -> set[str]:
+    position = {"Refused": 1, "Problem": 1, "Deferred": 3} | {error.__name__: 1 for error in _statuses()}
+    place = position.get(getattr(call_.func, "id", getattr(call_.func, "attr", "")))
+    if place is None or len(call_.args) <= place or not isinstance(call_.args[place], ast.Constant):
+        return set()
+    return {call_.args[place].value}

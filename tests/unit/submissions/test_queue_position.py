@@ -1,0 +1,76 @@
+"""Who waits, in which order, for how long: ranks that are true, and no promise that nobody can keep."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.records.submissions import State
+from shared.submissions import queue_position
+from shared.submissions.counters import Hour, get_hours
+from shared.submissions.queue_position import expected_wait, get_oldest, get_waiting, settled_per_hour
+from shared.web.words import age, ago, counted, duration, number, size
+from tests.support.builders import a_bundle, processed, submitted
+from tests.support.memory import within
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+async def test_the_place_is_the_rank_among_those_who_wait_longest_first(env):
+    waits = [await submitted(env, a_bundle(f"w-{n}")) for n in range(5)]
+    await processed(env, waits[1])
+    found = await within(env, get_waiting)
+    assert [found.position_of(one.id) for one in waits] == [1, None, 2, 3, 4]
+    assert not found.more
+
+
+async def test_behind_the_ranked_there_are_more(env, monkeypatch):
+    monkeypatch.setattr(queue_position, "RANKED", 3)
+    waits = [await submitted(env, a_bundle(f"w-{n}")) for n in range(5)]
+    found = await within(env, lambda: get_waiting(3))
+    assert list(found.ids) == [one.id for one in waits[:3]]
+    assert found.more
+
+
+def test_the_pace_is_of_the_last_sixty_minutes():
+    hours = [Hour(NOON - timedelta(hours=1), {"PUBLISHED": 30, "ON_HOLD": 9}), Hour(NOON, {"REJECTED": 10})]
+    assert settled_per_hour(hours, NOON + timedelta(minutes=20)) == pytest.approx(10 + 30 * 2 / 3)
+
+
+def test_there_is_a_wait_only_behind_those_who_are_taken_at_once_and_only_with_a_pace():
+    assert expected_wait(30, 0) == timedelta()
+    assert expected_wait(31, 0) is None
+    assert expected_wait(90, 60) == timedelta(hours=1)
+
+
+async def test_hours_count_what_enters_a_category_and_what_is_new(env):
+    one = await submitted(env)
+    await processed(env, one)
+    env.clock.forward(hours=1)
+    await submitted(env, a_bundle("next"))
+    *_, before, this = await within(env, lambda: get_hours(env.clock()))
+    assert before.counts == {"created": 1, "RECEIVED": 1, "PUBLISHED": 1}
+    assert this.counts == {"created": 1, "RECEIVED": 1}
+
+
+async def test_the_oldest_of_each_active_state_is_known(env):
+    first = await submitted(env, a_bundle("first"))
+    await submitted(env, a_bundle("second"))
+    assert await within(env, get_oldest) == {State.RECEIVED: first.updated_at}
+
+
+def test_times_and_numbers_are_said_in_words():
+    said = {
+        0.0142: "14 ms",
+        1.4: "1.4 s",
+        42: "42 s",
+        130: "2 min 10 s",
+        3600: "1 h",
+        11100: "3 h 5 min",
+        93600: "1 d 2 h",
+    }
+    assert {seconds: duration(timedelta(seconds=seconds)) for seconds in said} == said
+    assert [age(timedelta(seconds=s)) for s in (-5, 59, 61, 7300, 90000)] == ["0 s", "59 s", "1 min", "2 h", "1 d"]
+    assert [ago(NOON - timedelta(seconds=s), NOON) for s in (2, 180)] == ["just now", "3 min ago"]
+    assert [number(n) for n in (None, 0, 12345)] == ["—", "0", "12\u202f345"]
+    assert [counted(n, "entry", "entries") for n in (0, 1)] == ["0 entries", "1 entry"]
+    assert [size(n) for n in (12, 2048, 3 * 1024**2)] == ["12 B", "2.0 KB", "3.0 MB"]
