@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from functions.sqs import ComesBack, failures_of, records_of
+from functions.http.partial_batch import ComesBack, failures_of, records_of
 from shared import runtime, telemetry
 from shared.db import get_queue
 from shared.records.submissions import Delivery

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from functions.sqs import failures_of, records_of
+from functions.http.partial_batch import failures_of, records_of
 from shared import runtime, telemetry
 from shared.storage.queue import Poison, parse_body
 from shared.submissions.dead_letter_store import store_dead_letter

@@ -1,184 +1,49 @@
-"""What people see: server-rendered, complete without JavaScript, from the same store code as the API."""
+"""The public pages, the API's contract, and everything that is at no other address."""
 
-import asyncio
-from datetime import datetime
-
-from functions import skill_pages, submit_page
-from functions.evidence import get_evidence
-from functions.http import Answer, Request, Route, http_handler, wrong_method
-from functions.list_query import filter_of, not_served, read_list_query
-from functions.operations import operation
-from functions.page_answers import THEMES, cookie, explain, page, see_other, url_with
-from shared.access.cursor import make_cursor, read_cursor
-from shared.db import now
-from shared.errors import InvalidRequest, NotFound
-from shared.marketplace.skill_search import get_published_skills_list
-from shared.records.submissions import State, Submission
-from shared.storage.documents import stamp
-from shared.submissions.counters import get_hours, get_stats
-from shared.submissions.pause import find_pause
-from shared.submissions.queue_position import Line, Waiting, get_line, get_waiting, line_of
-from shared.submissions.submission_list import Listing, ListQuery, list_submissions
-from shared.submissions.submission_search import search_submissions
-from shared.submissions.submission_store import get_history, get_submission
-from shared.web import charts, views
-from shared.web.assets import find_asset
-
-ROWS = 50
-LONGEST_SEARCH = 200
-A_YEAR = 365 * 24 * 3600
-
-
-async def home(request: Request) -> Answer:
-    request.allow_query()
-    stats, newest = await asyncio.gather(get_stats(), get_published_skills_list(6))
-    held = None if stats.blocked is None or stats.on_hold is None else stats.blocked + stats.on_hold
-    degraded = stats.degraded or bool(newest.failed)
-    at = now()
-    return page(
-        request, "home.html", at, since=stamp(at), stats=stats, held=held, skills=newest.skills, degraded=degraded
-    )
-
-
-async def queue(request: Request) -> Answer:
-    """Two storage round trips, however many submissions there are: all that needs no other answer goes first."""
-    request.allow_query("state", "sort", "sortDir", "cursor", "q")
-    query, q = read_list_query(request, ROWS), _words_of(request)
-    bound_to = f"submissions with {q}" if q else filter_of(query)
-    after = await read_cursor(request.query.get("cursor"), bound_to)
-    at = now()
-    listing, hours, waiting, pause = await asyncio.gather(
-        _found(q, after) if q else list_submissions(query._replace(after=after)),
-        get_hours(at),
-        _waiting(query),
-        find_pause(),
-    )
-    cursor = await make_cursor(listing.next_position, bound_to)
-    selected = None if q else request.query.get("state", "total")
-    return page(
-        request,
-        "queue.html",
-        at,
-        since=stamp(at),
-        degraded=listing.degraded or hours is None,
-        pause=pause,
-        selected=selected,
-        figures=views.figures(listing.stats),
-        sparks=charts.sparks(hours),
-        q=q,
-        summary=views.summary(listing, selected, is_later_page=after is not None),
-        rows=listing.rows,
-        stale=set(listing.stale),
-        places=views.places(listing.rows, waiting and line_of(waiting, hours, pause, at)),
-        by_update=query.by_update,
-        newest_first=query.descending,
-        sort_url=None if q else url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
-        age_title="Since its last change" if query.by_update else "Since it was submitted",
-        is_later_page=after is not None,
-        first_url=url_with(request, cursor=None),
-        next_url=url_with(request, cursor=cursor) if cursor else None,
-        limit=ROWS,
-    )
-
-
-async def submission(request: Request) -> Answer:
-    request.allow_query()
-    submission_id = request.path["id"]
-    at = now()
-    record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    line, pause, (receipt, files) = await asyncio.gather(_line_for(record, at), find_pause(), get_evidence(record))
-    place = views.places([record], line).get(record.id)
-    shown = views.submission_view(record, history, at, place, receipt, files)
-    return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
-
-
-async def set_theme(request: Request) -> Answer:
-    """For browsers without JavaScript; harmless from anywhere, so it needs no form word."""
-    form = request.form()
-    theme, back = form.get("theme"), form.get("back", "/")
-    if theme not in THEMES:
-        raise InvalidRequest(f"`theme` must be one of {', '.join(THEMES)}.", code="invalid_theme")
-    return see_other(_local_path(back), cookie(request, "theme", theme, A_YEAR, hidden=False))
-
-
-async def asset(request: Request) -> Answer:
-    found = find_asset(request.path["name"])
-    if found is None:
-        raise NotFound("There is no such file.")
-    file, is_exact = found
-    caching = f"public, max-age={A_YEAR}, immutable" if is_exact else "no-cache"
-    return Answer(file.content, headers={"content-type": file.media_type, "cache-control": caching})
-
-
-@operation("This contract, as OpenAPI 3.1", gives=dict, cached=True)
-async def openapi(request: Request) -> Answer:
-    from functions.openapi import contract_text  # here: it loads every function that answers under /api/
-
-    headers = {"content-type": "application/json; charset=utf-8"}
-    return Answer(contract_text(), headers=headers, cache="public, max-age=300")
+from functions.api import contract
+from functions.html import queue_pages, skill_pages, submit_page
+from functions.html.page_answers import explain
+from functions.http.answer import Answer
+from functions.http.request import Request
+from functions.http.routes import Route, http_handler, methods_at, wrong_method
+from shared.errors import NotFound
 
 
 async def docs(request: Request) -> Answer:
-    from functions.docs_page import show  # here: it loads every function that answers under /api/
+    from functions.html.docs_page import show  # here: few ask for it, and it loads every route of the API
 
     return await show(request)
 
 
 async def no_such_route(request: Request) -> Answer:
-    from functions.addresses import methods_at  # here: it loads every function that has addresses
-
-    allowed = methods_at(request.url_path)
+    allowed = methods_at(request.url_path, every_route())
     if allowed:
         raise wrong_method(request.method, allowed)
     raise NotFound("There is nothing at this address.")
 
 
 ROUTES: dict[str, Route] = {
-    "GET /": home,
-    "GET /queue": queue,
+    "GET /": queue_pages.home,
+    "GET /queue": queue_pages.queue,
     "GET /submit": submit_page.show,
     "POST /submit": submit_page.submit,
     "GET /submit/{id}": submit_page.track,
-    "GET /submissions/{id}": submission,
+    "GET /submissions/{id}": queue_pages.submission,
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,
     "POST /skills/{proxy+}": skill_pages.report,
-    "POST /theme": set_theme,
-    "GET /assets/{name}": asset,
+    "POST /theme": queue_pages.set_theme,
+    "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,
-    "GET /api/v1/openapi.json": openapi,
+    **contract.ROUTES,
     "$default": no_such_route,
 }
 handler = http_handler(ROUTES, explain)
 
 
-def _words_of(request: Request) -> str | None:
-    """What is searched for. A form with nothing in it asks for everything."""
-    q = request.query.get("q", "").strip()
-    if len(q) > LONGEST_SEARCH:
-        raise InvalidRequest(f"`q` has at most {LONGEST_SEARCH} characters.", code="invalid_q")
-    if q and {"state", "sort", "sortDir"} & request.query.keys():
-        raise not_served("`q` goes with `cursor` only.")
-    return q or None
+def every_route() -> list[str]:
+    """Of the whole platform. What the gateway calls /skills/{proxy+} is spelled out by the operations of the API."""
+    from functions.html import admin_sections  # here too
 
-
-async def _found(q: str, after: str | None) -> Listing:
-    found, stats = await asyncio.gather(search_submissions(q, ROWS, after), get_stats())
-    return Listing(found.rows, found.next_position, total=None, stats=stats, stale=found.failed)
-
-
-async def _line_for(record: Submission, at: datetime) -> Line | None:
-    return await get_line(at) if record.state == State.RECEIVED else None
-
-
-async def _waiting(query: ListQuery) -> Waiting | None:
-    """Places are read only for lists that can show somebody who waits."""
-    if query.states and State.RECEIVED not in query.states:
-        return None
-    return await get_waiting()
-
-
-def _local_path(back: str) -> str:
-    """A path on this site, never another site."""
-    is_local = back.startswith("/") and not back.startswith(("//", "/\\")) and back.isprintable() and back.isascii()
-    return back if is_local else "/"
+    operations = [f"{method} {path}" for method, path, _ in contract.operations()]
+    return [*operations, *ROUTES, *admin_sections.ROUTES]

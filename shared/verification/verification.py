@@ -1,4 +1,4 @@
-"""The verdict on one skill: fetch it, scan it, weigh it, decide, publish. records/decision.py is the decision itself."""
+"""The verdict on one skill: fetch it, scan it, weigh it, decide, publish. records/decision.py decides."""
 
 import asyncio
 from collections.abc import Sequence

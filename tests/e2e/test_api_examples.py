@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from functions.addresses import is_at
-from functions.openapi import operations
+from functions.api.contract import operations
+from functions.http.routes import is_at
 from tests.support.platform import REPOSITORY, Platform, eventually
 from tests.support.stub_github import StubGitHub
 

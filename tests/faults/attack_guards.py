@@ -114,12 +114,12 @@ ATTACK_GUARDS = [
     Guard("a commit is the repository's own", {"shared.github.client:GitHub._check_ancestor": always(None)}),
     Guard(
         "pages escape what people wrote",
-        {"jinja2:Template.render": Answer(_unescaped), "functions.skill_badge:escape": Answer(lambda _: str)},
+        {"jinja2:Template.render": Answer(_unescaped), "functions.api.skill_badge:escape": Answer(lambda _: str)},
     ),
-    Guard("a way back stays here", {"functions.pages:_local_path": Answer(lambda _: lambda back: back)}),
-    Guard("a limit is a number in its range", {"functions.operations:_converted": Answer(_any_value)}),
+    Guard("a way back stays here", {"functions.html.queue_pages:_local_path": Answer(lambda _: lambda back: back)}),
+    Guard("a limit is a number in its range", {"functions.http.operations:_converted": Answer(_any_value)}),
     Guard("cursors are signed", {"shared.access.cursor:hmac": BELIEVING}),
-    Guard("a key of JSON is there once", {"functions.http:_once_each": Answer(lambda _: dict)}),
+    Guard("a key of JSON is there once", {"functions.http.request:_once_each": Answer(lambda _: dict)}),
     Guard(
         "what is uploaded is text",
         {
@@ -144,22 +144,22 @@ ATTACK_GUARDS = [
     ),
     Guard("tokens are compared", {"shared.access.auth:hmac": BELIEVING}),
     Guard("a revoked token is nobody's", {"shared.access.auth:get_kv": Returned(Within(get=always(None)))}),
-    Guard("a stranger sees named fields only", {"functions.submissions_api:detail_of": Answer(_showing_all)}),
+    Guard("a stranger sees named fields only", {"functions.api.submissions:detail_of": Answer(_showing_all)}),
     Guard(
         "a body has no other fields",
-        {f"functions.{module}:fit": Answer(_open_to_more) for module in ("http", "operations")},
+        {f"functions.{module}:fit": Answer(_open_to_more) for module in ("http.request", "http.operations")},
     ),
     Guard("signatures are compared", {"shared.access.webhook_auth:hmac": BELIEVING}),
     Guard("a seen signature goes by itself", {"shared.access.webhook_auth:Put": Answer(_for_ever)}),
     Guard("a broken secret is not quoted", {"shared.storage.secret_store:_parse": Answer(_quoting)}),
-    Guard("a fault of ours shows no internals", {"functions.http:_problem_of": Answer(_with_internals)}),
+    Guard("a fault of ours shows no internals", {"functions.http.routes:problem_of": Answer(_with_internals)}),
     Guard(
         "events of another source are refused",
         {
             "functions.consumer:records_of": Answer(lambda _: lambda event: event.get("Records", [])),
-            "functions.http:_refuse_other_events": always(None),
+            "functions.http.routes:_refuse_other_events": always(None),
         },
     ),
-    Guard("JSON is sent as JSON", {"functions.http:Request.media_type": always("application/json")}),
-    Guard("a wrong method is told", {"functions.addresses:methods_at": always([])}),
+    Guard("JSON is sent as JSON", {"functions.http.request:Request.media_type": always("application/json")}),
+    Guard("a wrong method is told", {"functions.pages:methods_at": always([])}),
 ]

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from functions import http
-from functions.operations import Operation
-from functions.page_answers import explain
+from functions.html.page_answers import explain
+from functions.http.operations import Operation
+from functions.http.routes import answer_event
 from local.cloudformation import load
 from tests.support.memory import ADMIN_TOKEN, memory_env, within
 from tests.support.requests import an_event
@@ -90,7 +90,7 @@ async def ask(env, module: str, route: str, who: str) -> int:
     event = an_event(route, path, parameters, b"{}", headers, [])
     event["requestContext"]["http"]["method"] = route.partition(" ")[0]
     routes = importlib.import_module(module).ROUTES
-    answer = await within(env, lambda: http._answer(event, routes, explain, timedelta(seconds=30)))
+    answer = await within(env, lambda: answer_event(event, routes, explain, timedelta(seconds=30)))
     return answer["statusCode"]
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import jsonschema
 
-from functions.openapi import contract
+from functions.api.contract import contract
 from tests.support.requests import Response, call
 
 

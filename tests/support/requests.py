@@ -7,8 +7,12 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from functions import addresses, http, pages
+from functions import admin_api, admin_pages, pages, skills_api, submissions_api, webhooks
+from functions.html.page_answers import explain
+from functions.http.routes import answer_event
 from tests.support.memory import within
+
+FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_pages)
 
 
 class Response(NamedTuple):
@@ -48,8 +52,8 @@ async def call(
         body, headers = urlencode(form).encode(), {"content-type": "application/x-www-form-urlencoded", **headers}
     event = an_event(route, path, parameters, body, headers, list(cookies))
     event["requestContext"]["http"]["method"] = method or route.partition(" ")[0]
-    function = next(function for function in addresses.FUNCTIONS if route in function.ROUTES)
-    answer = await within(env, lambda: http._answer(event, function.ROUTES, pages.explain, timedelta(seconds=30)))
+    function = next(function for function in FUNCTIONS if route in function.ROUTES)
+    answer = await within(env, lambda: answer_event(event, function.ROUTES, explain, timedelta(seconds=30)))
     raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
     packed = answer["headers"].get("content-encoding") == "gzip"
     text = (gzip.decompress(raw) if packed else raw).decode()

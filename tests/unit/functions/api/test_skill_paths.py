@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.skill_paths import FULL_NAME, SHORT_NAME, parse_skill_path, route_of
+from functions.api.skill_paths import FULL_NAME, SHORT_NAME, parse_skill_path, route_of
 from shared.errors import NotFound, WrongMethod
 from shared.submissions.skill_source import RESERVED_SLUGS
 

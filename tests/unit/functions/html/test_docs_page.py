@@ -5,9 +5,9 @@ import shlex
 
 import pytest
 
-from functions.docs_page import sample_of, type_of
-from functions.error_codes import CODES
-from functions.openapi import contract, operations
+from functions.api.contract import contract, operations
+from functions.html.docs_page import sample_of, type_of
+from functions.http.error_codes import CODES
 from tests.support.requests import call
 
 DOCUMENT = {

@@ -123,7 +123,7 @@ async def test_submissions_are_searched_by_words_and_the_words_stay_in_the_form(
 
 
 async def test_a_search_goes_on_where_the_page_ends(env, monkeypatch):
-    monkeypatch.setattr("functions.pages.ROWS", 2)
+    monkeypatch.setattr("functions.html.queue_pages.ROWS", 2)
     for n in range(5):
         await submitted(env, a_bundle(f"pdf-{n}"))
     seen, path = [], "/queue?q=pdf"

@@ -99,7 +99,7 @@ async def test_what_cannot_be_served_is_told_and_never_ignored(env, query):
 
 
 async def test_a_cursor_fits_only_the_search_it_was_made_for(env, monkeypatch):
-    monkeypatch.setattr("functions.skill_pages.SHOWN", 1)
+    monkeypatch.setattr("functions.html.skill_pages.SHOWN", 1)
     await fill(env)
     first = await call(env, "GET /skills", "/skills?q=pdf&sort=newest")
     following = re.search(r'href="([^"]+)" rel="next"', first.text)[1].replace("&amp;", "&")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from functions.addresses import methods_at
+from functions.http.routes import methods_at
+from functions.pages import every_route
 from tests.support.requests import call
 
 
@@ -55,13 +56,13 @@ async def test_S24_people_get_a_page_for_both(env):
 
 
 def test_every_address_knows_its_methods():
-    assert methods_at("/submit") == ["GET", "POST"]
-    assert methods_at("/api/v1/skills/a/b/c") == ["GET"]
-    assert methods_at("/assets/a/b") == []
+    assert methods_at("/submit", every_route()) == ["GET", "POST"]
+    assert methods_at("/api/v1/skills/a/b/c", every_route()) == ["GET"]
+    assert methods_at("/assets/a/b", every_route()) == []
 
 
 async def test_S24_an_address_that_takes_post_only_is_no_submission(env):
     answer = await call(env, "GET /api/v1/submissions/{id}", "/api/v1/submissions/discover", id="discover")
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
-    assert methods_at("/api/v1/submissions/discover") == ["POST"]
-    assert methods_at("/api/v1/submissions/stats") == ["GET"]
+    assert methods_at("/api/v1/submissions/discover", every_route()) == ["POST"]
+    assert methods_at("/api/v1/submissions/stats", every_route()) == ["GET"]

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from functions.http import Answer, Problem, Request, _json_of, _response
-from functions.operations import operation
+from functions.http.answer import Answer, Problem, json_of, response_of
+from functions.http.operations import operation
+from functions.http.request import Request
 from shared.errors import InvalidRequest, TooManyRequests, Unauthorized
 from shared.settings import Limit
 from shared.storage.secret_store import AdminToken
@@ -92,14 +93,14 @@ async def test_limits_come_first_then_who_then_what(env):
 
 
 def test_whoever_has_an_answer_already_gets_304_and_a_changed_one_is_sent():
-    first = _response(Answer({"n": 1}, cache="public, max-age=60"), {})
+    first = response_of(Answer({"n": 1}, cache="public, max-age=60"), {})
     etag = first["headers"]["etag"]
     for known in (etag, etag.removeprefix("W/"), f'"other", {etag}', "*"):
-        again = _response(Answer({"n": 1}, cache="public, max-age=60"), {"if-none-match": known})
+        again = response_of(Answer({"n": 1}, cache="public, max-age=60"), {"if-none-match": known})
         assert (again["statusCode"], again["body"], again["headers"]["etag"]) == (304, "", etag)
-    changed = _response(Answer({"n": 2}, cache="public, max-age=60"), {"if-none-match": etag})
+    changed = response_of(Answer({"n": 2}, cache="public, max-age=60"), {"if-none-match": etag})
     assert changed["statusCode"] == 200
-    assert _response(Answer({"n": 1}), {"if-none-match": etag})["statusCode"] == 200, (
+    assert response_of(Answer({"n": 1}), {"if-none-match": etag})["statusCode"] == 200, (
         "only what may be kept is compared"
     )
 
@@ -170,9 +171,9 @@ def test_neither_errors_nor_degraded_answers_are_ever_kept():
         degraded: bool
 
     for answer in (Answer({}, 404, cache="public"), Answer(Told(degraded=True), cache="public")):
-        headers = _response(answer, {"if-none-match": "*"})["headers"]
+        headers = response_of(answer, {"if-none-match": "*"})["headers"]
         assert (headers["cache-control"], "etag" in headers) == ("no-store", False)
-    assert _response(Answer(Told(degraded=False), cache="public"), {})["headers"]["cache-control"] == "public"
+    assert response_of(Answer(Told(degraded=False), cache="public"), {})["headers"]["cache-control"] == "public"
 
 
 @pytest.mark.parametrize(("text", "read"), [(b"5.0", 5), (b"5e0", 5), (b"-0.0", 0)])
@@ -190,9 +191,9 @@ async def test_what_is_no_whole_number_is_refused(env, text):
 def test_what_an_error_names_never_reads_like_a_limit_and_is_still_there(named):
     """A client searches the text of the whole answer for "rate" and "429"."""
     problem = Problem(422, "several_skills", "Several.", f"request-429-{named}", {"skills": [named], "size": 429})
-    text = _json_of(problem).body.decode()
+    text = json_of(problem).body.decode()
     assert "rate" not in text
     assert text.count("429") == 1, "a number is not a name"
     error = json.loads(text)["error"]
     assert (error["details"], error["requestId"]) == (problem.details, problem.request_id)
-    assert b"429" in _json_of(problem._replace(status=429)).body
+    assert b"429" in json_of(problem._replace(status=429)).body

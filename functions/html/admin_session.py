@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from functions.http import STATUS, Answer, Request, Route
-from functions.page_answers import cookie, page, see_other
+from functions.html.page_answers import cookie, page, see_other
+from functions.http.answer import STATUS, Answer
+from functions.http.request import Request
+from functions.http.routes import Route
 from shared.access.audit import get_audit
 from shared.access.sessions import SESSION_TTL, Session, check_form_word, find_session, form_word_of, open_session
 from shared.db import now

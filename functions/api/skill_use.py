@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from functions.http import Answer, Request
-from functions.operations import operation
-from functions.skill_paths import PARAMETERS
-from functions.skill_versions import refuse_blocked
+from functions.api.skill_paths import PARAMETERS
+from functions.api.skill_versions import refuse_blocked
+from functions.http.answer import Answer
+from functions.http.operations import operation
+from functions.http.request import Request
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, NotFound, Unavailable
 from shared.marketplace.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs

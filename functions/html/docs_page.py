@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from functions.error_codes import CODES
-from functions.http import Answer, Request
-from functions.openapi import contract
-from functions.page_answers import page
+from functions.api.contract import contract
+from functions.html.page_answers import page
+from functions.http.answer import Answer
+from functions.http.error_codes import CODES
+from functions.http.request import Request
 from shared.db import now
 
 _LONGEST_SAMPLE = 3  # levels deep; deeper is no help to a reader

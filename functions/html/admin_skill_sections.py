@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from functions.admin_door import Told, act, section_page
-from functions.http import Answer, Request
-from functions.skill_pages import get_version_views
+from functions.html.admin_session import Told, act, section_page
+from functions.html.skill_pages import get_version_views
+from functions.http.answer import Answer
+from functions.http.request import Request
 from shared.access.sessions import Session
 from shared.db import now
 from shared.errors import Conflict, InvalidRequest, NotFound

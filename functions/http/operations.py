@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from functions.http import Answer, Request, fit
+from functions.http.answer import Answer
+from functions.http.request import Request, fit
 from shared.access.auth import authorize
 from shared.access.limits import take_from_limit
 from shared.access.webhook_auth import authenticate

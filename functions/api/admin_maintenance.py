@@ -2,7 +2,7 @@
 
 import re
 
-from functions.admin_shapes import (
+from functions.api.admin_schemas import (
     AuditList,
     AuditQuery,
     Because,
@@ -16,8 +16,9 @@ from functions.admin_shapes import (
     TokenList,
     recount_of,
 )
-from functions.http import Answer, Request
-from functions.operations import operation
+from functions.http.answer import Answer
+from functions.http.operations import operation
+from functions.http.request import Request
 from shared.access.audit import get_audit_of
 from shared.access.auth import Revocation, get_tokens, token_id
 from shared.access.cursor import make_cursor, read_cursor
@@ -91,7 +92,7 @@ def _token(token: AdminToken, revoked: Revocation | None, by: AdminToken) -> Tok
     )
 
 
-UPKEEP_ROUTES = {
+ROUTES = {
     "GET /api/v1/admin/audit": list_audit,
     "POST /api/v1/admin/recount": recount,
     "POST /api/v1/admin/rebuild-index": rebuild_index,

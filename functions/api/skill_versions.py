@@ -5,10 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from functions.http import Answer, Request
-from functions.operations import operation
-from functions.skill_paths import PARAMETERS
-from functions.skill_shapes import (
+from functions.api.skill_paths import PARAMETERS
+from functions.api.skill_schemas import (
     ContentFile,
     VersionComparison,
     VersionDetail,
@@ -17,6 +15,9 @@ from functions.skill_shapes import (
     version_detail_of,
     version_of,
 )
+from functions.http.answer import Answer
+from functions.http.operations import operation
+from functions.http.request import Request
 from shared.errors import Forbidden
 from shared.evidence.blocklist import find_bans
 from shared.marketplace.diffs import FileDiff, diff_files, summary_of, unified_of

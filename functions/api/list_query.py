@@ -1,6 +1,6 @@
 """Which lists of submissions can be asked for: the same words in the API and on /queue."""
 
-from functions.http import Request
+from functions.http.request import Request
 from shared.errors import InvalidRequest
 from shared.records.submissions import CATEGORIES, State
 from shared.submissions.submission_list import ListQuery

@@ -1,25 +1,19 @@
-"""The contract as OpenAPI 3.1, made of the declarations that guard the routes: what it says is what is checked.
-
-Imported when somebody asks for the contract, not before: it loads every function that answers under /api/.
-"""
+"""Operations described as OpenAPI 3.1, from the declarations that guard the routes: what it says is what is checked."""
 
 import re
 import types
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from functions import admin_api, pages, skills_api, submissions_api, webhooks
-from functions.error_codes import CODES
-from functions.http import ErrorAnswer
-from functions.operations import NoQuery, Operation
+from functions.http.answer import ErrorAnswer
+from functions.http.error_codes import CODES
+from functions.http.operations import NoQuery, Operation
 from shared.access.webhook_auth import PROVIDER, SIGNATURE, TIMESTAMP
 
 VERSION = "1.0.0"  # of the contract: the first number rises when a client must change
-FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages)
 PARAMETER = re.compile(r"\{(\w+)\+?\}")
 _REF = "#/components/schemas/{name}"
 _TAGS = {
@@ -41,26 +35,19 @@ In the examples `$URL` is where this platform is, `$ADMIN_TOKEN` a token of an o
 words with `$` are yours to set. Nothing outside Admin and Scanners elsewhere needs a token or a signature."""
 
 
-def operations() -> Iterator[tuple[str, str, Operation]]:
-    """Method, path and declaration of everything under /api/, in the order of the functions."""
-    for function in FUNCTIONS:
-        for route, declared in getattr(function, "OPERATIONS", function.ROUTES).items():
-            method, _, path = route.partition(" ")
-            if isinstance(declared, Operation):
-                yield method, path, declared
+Described = tuple[str, str, Operation]  # method, path, declaration
 
 
-@cache
-def contract() -> dict[str, Any]:
-    schemas = _Schemas([declared for _, _, declared in operations()])
+def describe(operations: Sequence[Described]) -> dict[str, Any]:
+    schemas = _Schemas([declared for _, _, declared in operations])
     paths: dict[str, Any] = {}
-    for method, path, declared in operations():
+    for method, path, declared in operations:
         paths.setdefault(path, {})[method.lower()] = _operation(method, path, declared, schemas)
     described = {
         "openapi": "3.1.0",
         "info": {"title": "vskill platform", "version": VERSION, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(tag_of(path, o) for _, path, o in operations())],
+        "tags": [{"name": tag} for tag in dict.fromkeys(tag_of(path, o) for _, path, o in operations)],
         "paths": paths,
         "components": {
             "schemas": schemas.components,
@@ -70,11 +57,6 @@ def contract() -> dict[str, Any]:
         },
     }
     return dict(msgspec.json.decode(msgspec.json.encode(described)))  # defaults come as tuples and enums
-
-
-@cache
-def contract_text() -> bytes:
-    return msgspec.json.encode(contract())
 
 
 def tag_of(path: str, declared: Operation) -> str:

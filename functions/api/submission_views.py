@@ -5,8 +5,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from functions.http import Answer
-from functions.submission_shapes import (
+from functions.api.submission_schemas import (
     BlockInfo,
     JudgementShape,
     Position,
@@ -18,6 +17,7 @@ from functions.submission_shapes import (
     SubmissionDetail,
     Submitted,
 )
+from functions.http.answer import Answer
 from shared.db import now
 from shared.evidence.blocklist import BlockEntry
 from shared.evidence.judge import Judgement

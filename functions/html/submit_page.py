@@ -4,8 +4,9 @@ import email.policy
 from email.parser import BytesParser
 from typing import Any, NamedTuple
 
-from functions.http import STATUS, Answer, Request
-from functions.page_answers import page, refuse_foreign_form, see_other
+from functions.html.page_answers import page, refuse_foreign_form, see_other
+from functions.http.answer import STATUS, Answer
+from functions.http.request import Request
 from shared.access.limits import take_from_limit
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, RequestError, WrongMediaType

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from functions.blocklist_api import Entry
+from functions.api.blocklist import Entry
 from shared.access.audit import MAX_REASON, AuditEntry
 from shared.marketplace.community import Report
 from shared.moderation.recount import Progress

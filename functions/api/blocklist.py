@@ -5,8 +5,9 @@ from typing import Annotated
 
 import msgspec
 
-from functions.http import Answer, Request
-from functions.operations import operation
+from functions.http.answer import Answer
+from functions.http.operations import operation
+from functions.http.request import Request
 from shared.db import get_settings, now
 from shared.errors import Unavailable
 from shared.evidence.blocklist import BlockEntry, list_blocks
@@ -90,7 +91,7 @@ async def check(request: Request, query: CheckQuery) -> Answer:
     )
 
 
-BLOCKLIST_ROUTES = {
+ROUTES = {
     "GET /api/v1/blocklist": get_blocklist,
     "GET /api/v1/blocklist/check": check,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from functions.admin_shapes import (
+from functions.api.admin_schemas import (
     AdminSkill,
     Because,
     BlockScope,
@@ -16,9 +16,10 @@ from functions.admin_shapes import (
     report_of,
     skill_of,
 )
-from functions.blocklist_api import entry_of
-from functions.http import Answer, Request
-from functions.operations import Operation, operation
+from functions.api.blocklist import entry_of
+from functions.http.answer import Answer
+from functions.http.operations import Operation, operation
+from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
 from shared.evidence.blocklist import BlockEntry
@@ -139,7 +140,7 @@ async def settle_report(request: Request, body: Because, by: AdminToken) -> Answ
 
 
 SKILL = "/api/v1/admin/skills/{owner}/{repo}/{skill}"
-SKILL_ROUTES = {
+ROUTES = {
     "POST /api/v1/admin/blocklist": add_entry,
     "POST /api/v1/admin/blocklist/remove": remove_entry,
     "POST /api/v1/admin/skills/rescan": rescan_all,

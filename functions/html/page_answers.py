@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from functions.http import Answer, Problem, Request
+from functions.http.answer import Answer, Problem
+from functions.http.request import Request
 from shared.errors import Forbidden
 from shared.web.rendering import render
 

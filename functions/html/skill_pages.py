@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from functions.http import STATUS, Answer, Request
-from functions.page_answers import page, refuse_foreign_form, see_other, url_with
-from functions.skill_versions import get_diffs
+from functions.api.skill_versions import get_diffs
+from functions.html.page_answers import page, refuse_foreign_form, see_other, url_with
+from functions.http.answer import STATUS, Answer
+from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.limits import take_from_limit
 from shared.db import now

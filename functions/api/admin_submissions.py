@@ -1,0 +1,185 @@
+"""What operators do, behind a bearer token. Each route declares the least role it needs; what a decision needs depends
+on what was decided before, and shared/moderation knows it. Every action takes a reason and leaves an audit entry."""
+
+from collections.abc import Awaitable, Callable
+
+from functions.api.admin_schemas import (
+    Because,
+    Decision,
+    Discarded,
+    LetterList,
+    PageQuery,
+    PauseFor,
+    PauseState,
+    Rescued,
+    RetriedPage,
+    RetryAll,
+    RetryLetters,
+    StuckList,
+    StuckRow,
+    letter_of,
+)
+from functions.http.answer import Answer
+from functions.http.operations import Operation, operation
+from functions.http.request import Request
+from shared.access.cursor import make_cursor, read_cursor
+from shared.db import now
+from shared.moderation import submission_decisions
+from shared.records.submissions import Submission, rescue_of
+from shared.storage.secret_store import AdminToken
+from shared.submissions.dead_letter_store import get_dead_letters
+from shared.submissions.pause import find_pause
+from shared.submissions.queue_status import QueueStatus, get_queue_status
+from shared.submissions.submission_store import SubmissionRow, get_stuck_submissions, row_of
+from shared.timing import scaled
+from shared.verification.recovery import RecoveryReport
+
+# --- what is stuck --------------------------------------------------------------------------------------------------
+
+
+@operation("Stuck submissions, and what the scan would do with each", gives=StuckList, role="reviewer")
+async def list_stuck(request: Request) -> Answer:
+    at = now()
+    pause = await find_pause()
+    stuck = await get_stuck_submissions(at, paused=pause is not None)
+    rows = [StuckRow(row_of(s), s.attempts, rescue_of(s, at)) for s in stuck.submissions]
+    return Answer(StuckList(rows, len(rows), stuck.failed, stuck.more, pause))
+
+
+@operation("Recover everything that is stuck, now", gives=RecoveryReport, role="admin")
+async def requeue_all_stuck(request: Request, body: Because, by: AdminToken) -> Answer:
+    """The stuck scan itself, the same code as the schedule."""
+    return Answer(await submission_decisions.rescue_all_stuck(by, body.reason))
+
+
+@operation("Recover one stuck submission, now", gives=Rescued, role="admin", refuses=(404,))
+async def requeue_stuck(request: Request, body: Because, by: AdminToken) -> Answer:
+    """`done` says what the stuck scan would have done with it; `leave` when nothing is wrong with it."""
+    return Answer(
+        Rescued(request.path["id"], await submission_decisions.rescue_stuck(request.path["id"], by, body.reason))
+    )
+
+
+# --- submissions ----------------------------------------------------------------------------------------------------
+
+
+def _decision(summary: str, decide: Callable[..., Awaitable[Submission]], role: str, details: str) -> Operation:
+    async def run(request: Request, body: Decision, by: AdminToken) -> Answer:
+        return Answer(row_of(await decide(request.path["id"], by, body.reason, body.seen)))
+
+    run.__doc__ = details
+    return operation(summary, gives=SubmissionRow, role=role, refuses=(403, 404, 409))(run)
+
+
+OF_REVIEWERS = (
+    "A reviewer decides what is ON_HOLD, RESCAN_REQUIRED or BLOCKED by a rule; the rest is for admins (403)."
+    " A move that is not open to it is 409 `illegal_move`."
+)
+approve = _decision(
+    "Approve and publish from the stored files, as CERTIFIED",
+    submission_decisions.approve,
+    "reviewer",
+    f"{OF_REVIEWERS} 409 `blocklisted` while an entry of the blocklist names it.",
+)
+reject = _decision("Reject, with the reason its author reads", submission_decisions.reject, "reviewer", OF_REVIEWERS)
+retry = _decision("Start again with a full set of attempts", submission_decisions.requeue, "reviewer", OF_REVIEWERS)
+block = _decision(
+    "Block: out of the marketplace, on the blocklist, copies caught",
+    submission_decisions.block,
+    "admin",
+    "Adds entries for its name in its source and for its content.",
+)
+unblock = _decision(
+    "Lift a block and verify again",
+    submission_decisions.unblock,
+    "admin",
+    "Takes away the entries that a block of it made. 409 `blocklisted` while another one names it.",
+)
+dequeue = _decision("Take out of the queue", submission_decisions.dequeue, "admin", "Only an admin reopens it.")
+
+
+@operation("Retry everything in a state whose reason begins so", gives=RetriedPage, role="admin")
+async def retry_all(request: Request, body: RetryAll, by: AdminToken) -> Answer:
+    """One page: it looks at 500 and retries at most 100 of them, the oldest first. Go on with `cursor` until it is
+    null."""
+    about = f"retry {body.state} {body.reason_prefix}"
+    after = await read_cursor(body.cursor, about)
+    return await _retried(
+        await submission_decisions.requeue_all(body.state, body.reason_prefix, by, body.reason, after), about
+    )
+
+
+async def _retried(page: submission_decisions.Retried, about: str) -> Answer:
+    cursor = await make_cursor(page.next_position, about)
+    return Answer(RetriedPage(page.retried, page.failed, page.left, page.more, cursor))
+
+
+# --- dead letters and the queue -------------------------------------------------------------------------------------
+
+
+@operation("Messages that could not be processed, newest first", gives=LetterList, role="reviewer")
+async def list_dead_letters(request: Request, query: PageQuery) -> Answer:
+    before = await read_cursor(query.cursor, "dead letters")
+    page = await get_dead_letters(query.limit, before)
+    cursor = await make_cursor(page.next_position, "dead letters")
+    return Answer(LetterList([letter_of(letter) for letter in page.letters], cursor, page.failed))
+
+
+@operation("Retry the submission of a dead letter", gives=SubmissionRow, role="reviewer", refuses=(403, 404, 409))
+async def retry_dead_letter(request: Request, body: Because, by: AdminToken) -> Answer:
+    return Answer(row_of(await submission_decisions.retry_dead_letter(request.path["id"], by, body.reason)))
+
+
+@operation("Retry all dead letters of a reason", gives=RetriedPage, role="admin")
+async def retry_dead_letters(request: Request, body: RetryLetters, by: AdminToken) -> Answer:
+    """One page: it looks at 500 and retries at most 100 of them, the newest first. Go on with `cursor` until it is
+    null."""
+    about = f"retry dead letters {body.letter_reason}"
+    after = await read_cursor(body.cursor, about)
+    return await _retried(
+        await submission_decisions.retry_dead_letters(body.letter_reason, by, body.reason, after), about
+    )
+
+
+@operation("Discard a dead letter", gives=Discarded, role="admin", refuses=(404,))
+async def discard_dead_letter(request: Request, body: Because, by: AdminToken) -> Answer:
+    await submission_decisions.discard_dead_letter(request.path["id"], by, body.reason)
+    return Answer(Discarded(request.path["id"], True))
+
+
+@operation("How the queue is doing", gives=QueueStatus, role="reviewer")
+async def queue_status(request: Request) -> Answer:
+    return Answer(await get_queue_status())
+
+
+@operation("Pause the queue", gives=PauseState, role="admin")
+async def pause(request: Request, body: PauseFor, by: AdminToken) -> Answer:
+    """Nothing new is started; what waits keeps its place. A pause always ends by itself."""
+    return Answer(PauseState(await submission_decisions.pause(by, body.reason, scaled(minutes=body.minutes))))
+
+
+@operation("End a pause", gives=PauseState, role="admin")
+async def resume(request: Request, body: Because, by: AdminToken) -> Answer:
+    await submission_decisions.resume(by, body.reason)
+    return Answer(PauseState(None))
+
+
+ROUTES = {
+    "GET /api/v1/admin/stuck": list_stuck,
+    "POST /api/v1/admin/stuck/requeue": requeue_all_stuck,
+    "POST /api/v1/admin/stuck/{id}/requeue": requeue_stuck,
+    "POST /api/v1/admin/submissions/retry-all": retry_all,
+    "POST /api/v1/admin/submissions/{id}/approve": approve,
+    "POST /api/v1/admin/submissions/{id}/reject": reject,
+    "POST /api/v1/admin/submissions/{id}/retry": retry,
+    "POST /api/v1/admin/submissions/{id}/block": block,
+    "POST /api/v1/admin/submissions/{id}/unblock": unblock,
+    "POST /api/v1/admin/submissions/{id}/dequeue": dequeue,
+    "GET /api/v1/admin/dead-letters": list_dead_letters,
+    "POST /api/v1/admin/dead-letters/retry-all": retry_dead_letters,
+    "POST /api/v1/admin/dead-letters/{id}/retry": retry_dead_letter,
+    "POST /api/v1/admin/dead-letters/{id}/discard": discard_dead_letter,
+    "GET /api/v1/admin/queue": queue_status,
+    "POST /api/v1/admin/queue/pause": pause,
+    "POST /api/v1/admin/queue/resume": resume,
+}

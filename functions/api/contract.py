@@ -1,0 +1,55 @@
+"""Every operation of the API, and the contract that describes them all as OpenAPI 3.1."""
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from functions.http.answer import Answer
+from functions.http.openapi import Described, describe
+from functions.http.operations import operation
+from functions.http.request import Request
+
+
+@operation("This contract, as OpenAPI 3.1", gives=dict, cached=True)
+async def openapi(request: Request) -> Answer:
+    headers = {"content-type": "application/json; charset=utf-8"}
+    return Answer(contract_text(), headers=headers, cache="public, max-age=300")
+
+
+ROUTES = {"GET /api/v1/openapi.json": openapi}
+
+
+@cache
+def contract() -> dict[str, Any]:
+    return describe(operations())
+
+
+@cache
+def contract_text() -> bytes:
+    return msgspec.json.encode(contract())
+
+
+@cache
+def operations() -> list[Described]:
+    """Method, path and declaration of everything under /api/, in the order in which they are described."""
+    # Here: whoever shows a page needs none of them until somebody asks for the contract.
+    from functions.api import (
+        admin_maintenance,
+        admin_skills,
+        admin_submissions,
+        blocklist,
+        external_scans,
+        skills,
+        submissions,
+    )
+
+    tables = [submissions.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES, admin_skills.ROUTES]
+    tables += [admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
+    declared = {route: run for table in tables for route, run in table.items()}
+    return [(*_parts(route), run) for route, run in declared.items()]
+
+
+def _parts(route: str) -> tuple[str, str]:
+    method, _, path = route.partition(" ")
+    return method, path

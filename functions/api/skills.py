@@ -1,0 +1,188 @@
+"""The marketplace: what is published, what it rests on, and what its readers say about it."""
+
+import asyncio
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from functions.api.skill_badge import badge_of
+from functions.api.skill_paths import FULL_NAME, PARAMETERS, SHORT_NAME, parse_skill_path, route_of
+from functions.api.skill_schemas import (
+    HealthAnswer,
+    More,
+    SearchAnswer,
+    SecurityBody,
+    SkillAnswer,
+    SkillItem,
+    SkillList,
+    detail_of,
+    health_of,
+    item_of,
+    security_of,
+)
+from functions.api.skill_use import check_updates, count_install, count_several_installs, report
+from functions.api.skill_versions import FRESH, compare_versions, diff_versions, list_versions, show_version
+from functions.http.answer import Answer
+from functions.http.operations import Operation, operation
+from functions.http.request import Request
+from functions.http.routes import Route
+from shared.access.cursor import make_cursor, read_cursor
+from shared.marketplace.external_scan_store import get_security
+from shared.marketplace.published_content import find_given_files, skill_md_of
+from shared.marketplace.repo_health_store import get_repo_health
+from shared.marketplace.skill_admin import source_of
+from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills, search_skills
+from shared.marketplace.skill_signals import get_standings
+from shared.marketplace.skill_store import get_skill, get_skill_with_counts
+from shared.records.skills import Skill
+from shared.storage.documents import encode
+
+BADGE_HEADERS = {"content-type": "image/svg+xml; charset=utf-8", "content-security-policy": "default-src 'none'"}
+FIVE_MINUTES = "public, max-age=300"
+
+Words = Annotated[
+    str, Meta(min_length=1, max_length=200, description="Words that name, owner, description or tags begin with.")
+]
+Category = Annotated[str, Meta(min_length=1, max_length=100, description="The one that its front matter names.")]
+Author = Annotated[str, Meta(min_length=1, max_length=100, description="The owner of the repository.")]
+Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the page before.")]
+Tier = Annotated[
+    Literal["SCANNED", "VERIFIED", "CERTIFIED"],
+    Meta(description="By the rules alone, by the judge too, or by a person or as a known vendor's."),
+]
+
+
+class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 50
+    cursor: Cursor | None = None
+    q: Words | None = None
+    category: Category | None = None
+    tier: Tier | None = None
+    author: Author | None = None
+    sort: Literal["newest", "installs"] | None = None
+
+
+class SearchQuery(msgspec.Struct, forbid_unknown_fields=True):
+    q: Words
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+@operation("The marketplace, page by page", gives=SkillList, cached=True)
+async def list_(request: Request, query: ListQuery) -> Answer:
+    """Newest first; with `q` the best match first, unless `sort` says otherwise. Filters go together in any
+    combination. A page may be shorter than `limit`, even empty: only `cursor` tells the end."""
+    filter_ = encode(["skills", query.q, query.category, query.tier, query.author, query.sort])
+    after = await read_cursor(query.cursor, filter_)
+    page = await list_skills(
+        SkillQuery(
+            q=query.q,
+            category=query.category,
+            tier=query.tier,
+            author=query.author,
+            sort=query.sort,
+            limit=query.limit,
+            after=after,
+        )
+    )
+    items = await _items(page)
+    cursor = await make_cursor(page.next_position, filter_)
+    return Answer(SkillList(items, cursor, _is_degraded(page, items), page.failed), cache=FRESH if items else "")
+
+
+@operation("The best matches of a search", gives=SearchAnswer, cached=True)
+async def search(request: Request, query: SearchQuery) -> Answer:
+    """The name itself first, then names that begin like it, then words of the name, owner, description and tags."""
+    page = await search_skills(query.q, query.limit)
+    items = await _items(page)
+    answer = SearchAnswer(items, More(page.next_position is not None), _is_degraded(page, items))
+    return Answer(answer, cache=FRESH if items else "")
+
+
+@operation("One skill, with its SKILL.md", gives=SkillAnswer, refuses=(409,), cached=True, path=PARAMETERS)
+async def get_one(request: Request) -> Answer:
+    """By its full name, or by its last part alone where only one skill has it. The content of a blocked skill is not
+    given out."""
+    skill, counts = await get_skill_with_counts(request.path["name"])
+    standings, content, security = await asyncio.gather(
+        get_standings([skill], {skill.name.lower(): counts} if counts else {}),
+        _content(skill),
+        get_security(skill.name),
+    )
+    detail = detail_of(skill, standings[skill.name], content, security)
+    return Answer(SkillAnswer(detail), cache=FRESH if _is_known(detail) else "")
+
+
+@operation("A picture for a README", gives="image/svg+xml", refuses=(409,), cached=True, path=PARAMETERS)
+async def badge(request: Request) -> Answer:
+    return Answer(badge_of(await get_skill(request.path["name"])), headers=BADGE_HEADERS, cache=FIVE_MINUTES)
+
+
+@operation("What scanners elsewhere say of it", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)
+async def security(request: Request) -> Answer:
+    skill = await get_skill(request.path["name"])
+    return Answer(security_of(skill.name, await get_security(skill.name)), cache=FRESH)
+
+
+@operation("Whether its repository is there and kept up", gives=HealthAnswer, refuses=(409,), path=PARAMETERS)
+async def repo_health(request: Request) -> Answer:
+    """Asked of GitHub at most once a day. When GitHub does not answer, what was known before."""
+    skill = await get_skill(request.path["name"])
+    return Answer(health_of(skill, await get_repo_health(source_of(skill))))
+
+
+def _of_a_skill(method: str, words: str, declared: Operation) -> dict[str, Operation]:
+    return {route_of(method, name, words): declared for name in (FULL_NAME, SHORT_NAME)}
+
+
+OPERATIONS: dict[str, Operation] = {
+    "GET /api/v1/skills": list_,
+    "GET /api/v1/skills/search": search,
+    **_of_a_skill("GET", "", get_one),
+    **_of_a_skill("GET", "versions", list_versions),
+    **_of_a_skill("GET", "versions/diff", diff_versions),
+    **_of_a_skill("GET", "versions/compare", compare_versions),
+    **_of_a_skill("GET", "versions/{version}", show_version),
+    **_of_a_skill("GET", "badge", badge),
+    **_of_a_skill("GET", "security", security),
+    **_of_a_skill("GET", "repo-health", repo_health),
+    "POST /api/v1/skills/installs": count_several_installs,
+    "POST /api/v1/skills/check-updates": check_updates,
+    **_of_a_skill("POST", "installs", count_install),
+    **_of_a_skill("POST", "reports", report),
+}
+
+
+def _below(method: str) -> Route:
+    """The gateway has one route for all that is below /skills/; what it is for is in the address."""
+
+    async def answer(request: Request) -> Answer:
+        found = parse_skill_path(method, request.path["proxy"])
+        return await OPERATIONS[found.route](request._replace(path=found.parameters))
+
+    return answer
+
+
+ROUTES: dict[str, Route] = {
+    "GET /api/v1/skills": list_,
+    "GET /api/v1/skills/{proxy+}": _below("GET"),
+    "POST /api/v1/skills/{proxy+}": _below("POST"),
+}
+
+
+async def _items(page: SkillPage) -> list[SkillItem]:
+    standings = await get_standings(page.skills, page.counts)
+    return [item_of(skill, standings[skill.name]) for skill in page.skills]
+
+
+async def _content(skill: Skill) -> str | None:
+    files = await find_given_files(skill, skill.content_hash)
+    return None if files is None else skill_md_of(files)
+
+
+def _is_degraded(page: SkillPage, items: list[SkillItem]) -> bool:
+    return bool(page.failed) or not all(map(_is_known, items))
+
+
+def _is_known(item: SkillItem) -> bool:
+    return item.vskill_installs is not None and item.is_tainted is not None

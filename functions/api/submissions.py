@@ -1,0 +1,325 @@
+"""Submit skills, follow them, count them."""
+
+import asyncio
+import hashlib
+from typing import Any
+
+from functions.api.list_query import filter_of, list_query, not_served
+from functions.api.submission_schemas import (
+    MAX_POSITIONS,
+    Batch,
+    Created,
+    DiscoverBody,
+    Discovered,
+    DiscoveredSkill,
+    EventParameters,
+    Events,
+    Health,
+    ListParameters,
+    NamedSkill,
+    PlatformStats,
+    Positions,
+    PositionsParameters,
+    Report,
+    ReportParameters,
+    Skipped,
+    SubmissionDetail,
+    SubmissionId,
+    SubmissionList,
+    SubmitBody,
+    SubmitBundle,
+    SubmitSkills,
+    Submitted,
+    Totals,
+)
+from functions.api.submission_views import accepted_answer, detail_of, position_of, report_of
+from functions.http.answer import Answer
+from functions.http.operations import operation
+from functions.http.request import Request
+from shared.access.cursor import make_cursor, read_cursor
+from shared.access.idempotency import Idempotency
+from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
+from shared.errors import InvalidRequest, NotFound
+from shared.evidence.blocklist import BlockEntry, find_block
+from shared.evidence.receipt_store import find_receipt
+from shared.records.submissions import State, Submission, is_id
+from shared.storage.documents import encode
+from shared.storage.kv import Key
+from shared.submissions import counters, discovery, feed, intake
+from shared.submissions.queue_health import QueueHealth, get_queue_health
+from shared.submissions.queue_position import Line, get_line
+from shared.submissions.skill_source import parse_repo_url
+from shared.submissions.submission_list import list_of_repo, list_submissions
+from shared.submissions.submission_search import search_submissions
+from shared.submissions.submission_store import SubmissionRow, get_history, get_submission, get_submissions_fresh
+
+QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
+IDLE_RETRY = 5000
+SARIF = "application/sarif+json"
+_ID = {"id": SubmissionId}
+
+
+@operation(
+    "Submit a skill, or several of one repository",
+    gives={201: Created | Batch, 200: Submitted | Batch},
+    refuses=(403, 409, 422),
+    limit="submit",
+    headers={"Idempotency-Key": "16 to 128 characters. For a day, the same key and body get the same answer."},
+)
+async def submit(request: Request, body: SubmitBody) -> Answer:
+    """201 when anything is new. Else 200, with the one flag that says what it is instead: `duplicate`,
+    `alreadyVerified`, `requeued` or `blocked`."""
+    idempotency = _idempotency(request)
+    if isinstance(body, SubmitBundle):
+        files = [(file.path, file.content) for file in body.bundle.files]
+        return accepted_answer(
+            await intake.submit_bundle(body.bundle.name, files, body.upload_token, body.source, idempotency)
+        )
+    if isinstance(body, SubmitSkills):
+        return await _submit_several(body.repo_url, body.skills, body.source, idempotency)
+    named = (body.skill_name, body.skill_path)
+    return accepted_answer(await intake.submit_repo(body.repo_url, *named, body.source, idempotency))
+
+
+@operation(
+    "The skills of a repository, and what became of each", gives=Discovered, refuses=(422, 502), limit="discover"
+)
+async def discover(request: Request, body: DiscoverBody) -> Answer:
+    found, truncated = await discovery.discover(body.repo_url)
+    skills = [_discovered(skill) for skill in found]
+    return Answer(Discovered(skills=skills, count=len(skills), truncated=truncated))
+
+
+@operation("Submissions, newest first", gives=SubmissionList)
+async def list_(request: Request, query: ListParameters) -> Answer:
+    """Served are: no filter, by `createdAt` (default) or `updatedAt`; `state`, by `updatedAt`; `repoUrl` or `q`, each
+    alone and without a sort. Everything else is refused, nothing is ignored."""
+    if query.q is not None or query.repo_url is not None:
+        return await _list_found(query)
+    wanted = list_query(query.state, query.sort, query.sort_dir or "desc", query.limit)
+    filter_ = filter_of(wanted)
+    after = await read_cursor(query.cursor, filter_)
+    listing = await list_submissions(wanted._replace(after=after))
+    return Answer(
+        SubmissionList(
+            submissions=listing.rows,
+            total=listing.total,
+            cursor=await make_cursor(listing.next_position, filter_),
+            stats=listing.stats,
+            degraded=listing.degraded,
+            stale=listing.stale,
+        )
+    )
+
+
+@operation("How many submissions there are, by category and state", gives=counters.Stats)
+async def get_stats(request: Request) -> Answer:
+    return Answer(await counters.get_stats())
+
+
+@operation("Totals of the platform", gives=PlatformStats)
+async def get_totals(request: Request) -> Answer:
+    """What could not be read is null, never 0."""
+    counted, market = await counters.get_totals()
+    totals = {name: getattr(counted, name) for name in Totals.__struct_fields__}
+    return Answer(
+        PlatformStats(
+            submissions=Totals(**totals),
+            skills=market.skills,
+            versions=market.versions,
+            generated_at=counted.generated_at,
+            degraded=counted.degraded or market.skills is None,
+        )
+    )
+
+
+@operation("What changed since", gives=Events)
+async def get_events(request: Request, query: EventParameters) -> Answer:
+    """Without `since` it starts from now. The last ten seconds are repeated: drop repeats by (`id`, `version`)."""
+    events, counted = await _news(query.since)
+    return Answer(
+        Events(
+            events=[event.row for event in events.events],
+            stats=counted,
+            last_event_id=events.last_id,
+            reset=events.is_reset,
+            more=events.has_more,
+        )
+    )
+
+
+@operation(
+    "What changes, as server-sent events",
+    gives={200: "text/event-stream"},
+    headers={"Last-Event-ID": "The last `id` received; EventSource sends it by itself."},
+)
+async def stream(request: Request, query: EventParameters) -> Answer:
+    """Events `submission`, `stats` and `reset` in short answers: the gateway cannot stream, and EventSource comes back
+    by itself."""
+    events, counted = await _news(request.headers.get("last-event-id") or query.since)
+    pause = 0 if events.has_more else QUICK_RETRY if counted.active or events.events else IDLE_RETRY
+    lines = [f"retry: {pause}", ""]
+    if events.is_reset:
+        lines += ["event: reset", "data: {}", ""]
+    for position, row in events.events:
+        lines += [f"id: {position}", "event: submission", f"data: {encode(row)}", ""]
+    lines += [f"id: {events.last_id}", "event: stats", f"data: {encode(counted)}", "", ""]
+    return Answer("\n".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
+
+
+@operation("Whether the queue moves", gives=QueueHealth)
+async def queue_health(request: Request) -> Answer:
+    """What could not be read is null, never 0. `drainRate` counts, per hour, what no longer waits for a worker."""
+    return Answer(await get_queue_health())
+
+
+@operation("Places in the queue", gives=Positions)
+async def get_positions(request: Request, query: PositionsParameters) -> Answer:
+    """A place is known for the first 500. Behind them it is null, and `ahead` is "500+"."""
+    ids = _read_ids(query.ids)
+    line, fresh = await asyncio.gather(get_line(now()), get_submissions_fresh(ids))
+    by_id = {submission.id: submission for submission in fresh.submissions}
+    positions = [position_of(submission_id, by_id.get(submission_id), line) for submission_id in ids]
+    return Answer(Positions(positions=positions, degraded=bool(fresh.failed), stale=sorted(fresh.failed)))
+
+
+@operation("One submission, its history and what its scan found", gives=SubmissionDetail, path=_ID)
+async def get_one(request: Request) -> Answer:
+    submission = await get_submission(request.path["id"])  # first: what is no id is never asked for
+    history, receipt, entry, line = await asyncio.gather(
+        get_history(submission.id), find_receipt(submission), _entry_of(submission), _line_of(submission)
+    )
+    return Answer(detail_of(submission, history, receipt, entry, line))
+
+
+@operation("The findings, for people and for code-scanning tools", gives={200: (Report, SARIF)}, path=_ID)
+async def get_report(request: Request, query: ReportParameters) -> Answer:
+    """404 `no_report` until it was scanned, and when it was decided without a scan."""
+    submission = await get_submission(request.path["id"])
+    receipt = await find_receipt(submission)
+    if receipt is None:
+        because = f" {submission.reason}" if submission.reason else ""
+        raise NotFound(f"There is no report of this submission: it is {submission.state}.{because}", code="no_report")
+    if query.format == "json":
+        return Answer(report_of(submission, receipt))
+    from shared.scanner.sarif import sarif_log  # here: nothing else in this function knows rules
+
+    log = sarif_log([(_folder(submission), receipt.report)])
+    return Answer(log, headers={"content-type": f"{SARIF}; charset=utf-8"})
+
+
+@operation("Whether every part answers", gives={200: Health, 503: Health})
+async def health(request: Request) -> Answer:
+    """200 once every part answers; else 503 that names those that do not."""
+    parts = {
+        "store": get_kv().get(Key("health")),
+        "content": get_content().check(),
+        "queue": get_queue().check(),
+        "secrets": get_secrets().get(),
+    }
+    results = await asyncio.gather(*parts.values(), return_exceptions=True)
+    states = {part: "down" if isinstance(r, BaseException) else "ok" for part, r in zip(parts, results, strict=True)}
+    is_up = set(states.values()) == {"ok"}
+    return Answer(Health("ok" if is_up else "degraded", states), 200 if is_up else 503)
+
+
+ROUTES = {
+    "POST /api/v1/submissions": submit,
+    "POST /api/v1/submissions/discover": discover,
+    "GET /api/v1/submissions": list_,
+    "GET /api/v1/submissions/stats": get_stats,
+    "GET /api/v1/submissions/events": get_events,
+    "GET /api/v1/submissions/stream": stream,
+    "GET /api/v1/submissions/positions": get_positions,
+    "GET /api/v1/submissions/{id}": get_one,
+    "GET /api/v1/submissions/{id}/report": get_report,
+    "GET /api/v1/queue/health": queue_health,
+    "GET /api/v1/stats": get_totals,
+    "GET /api/v1/health": health,
+}
+
+
+async def _news(since: str | None) -> tuple[feed.Events, counters.Stats]:
+    return await asyncio.gather(feed.get_events(since, now()), counters.get_stats())
+
+
+async def _submit_several(
+    repo_url: str, skills: list[NamedSkill], source: str | None, idempotency: Idempotency | None
+) -> Answer:
+    named = [intake.NamedSkill(skill.name, skill.path) for skill in skills]
+    outcomes = await intake.submit_several(repo_url, named, source, idempotency)
+    accepted = [accepted_answer(outcome) for outcome in outcomes if isinstance(outcome, intake.Accepted)]
+    skipped = [
+        Skipped(name=skill.name, path=skill.path, code=outcome.code, message=outcome.message)
+        for skill, outcome in zip(skills, outcomes, strict=True)
+        if isinstance(outcome, intake.NotAccepted)
+    ]
+    submissions = [answer.body for answer in accepted]
+    body = Batch(submissions=submissions, count=len(accepted), skipped=skipped, repo_url=repo_url)
+    return Answer(body, 201 if any(answer.status == 201 for answer in accepted) else 200)
+
+
+def _idempotency(request: Request) -> Idempotency | None:
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not (16 <= len(key) <= 128 and key.isascii() and key.isprintable()):
+        raise InvalidRequest("An Idempotency-Key has 16 to 128 printable characters.", code="invalid_idempotency_key")
+    return Idempotency(key, hashlib.sha256(request.body).hexdigest())
+
+
+def _discovered(skill: dict[str, str | None]) -> DiscoveredSkill:
+    here: dict[str, Any] = {"submission_id": skill["submissionId"]} if "submissionId" in skill else {}
+    return DiscoveredSkill(name=skill["name"] or "", path=skill["path"] or "", status=skill["status"] or "", **here)
+
+
+async def _list_found(query: ListParameters) -> Answer:
+    """By words, or all of one repository."""
+    if (query.state, query.sort, query.sort_dir) != (None, None, None) or None not in (query.q, query.repo_url):
+        raise not_served(f"`{'q' if query.q else 'repoUrl'}` goes with `limit` and `cursor` only.")
+    source = None if query.q else parse_repo_url(query.repo_url or "", get_settings().github_host).source
+    filter_ = f"submissions by {query.q}" if source is None else f"submissions of {source}"
+    after = await read_cursor(query.cursor, filter_)
+    found, counted = await asyncio.gather(_find(query, source, after), counters.get_stats())
+    rows, next_position, failed = found
+    return Answer(
+        SubmissionList(
+            submissions=rows,
+            total=None,
+            cursor=await make_cursor(next_position, filter_),
+            stats=counted,
+            degraded=counted.degraded or bool(failed),
+            stale=failed,
+        )
+    )
+
+
+async def _find(
+    query: ListParameters, source: str | None, after: str | None
+) -> tuple[list[SubmissionRow], str | None, list[str]]:
+    if source is None:
+        return await search_submissions(query.q or "", query.limit, after)
+    return await list_of_repo(source, query.limit, after)
+
+
+def _read_ids(text: str) -> list[str]:
+    ids = list(dict.fromkeys(text.split(",")))
+    if not all(map(is_id, ids)) or len(ids) > MAX_POSITIONS:
+        raise InvalidRequest(f"`ids` has 1 to {MAX_POSITIONS} ids, separated by commas.", code="invalid_ids")
+    return ids
+
+
+async def _entry_of(submission: Submission) -> BlockEntry | None:
+    if submission.state != State.BLOCKED:
+        return None
+    return await find_block(submission.skill_name, submission.source, submission.content_hash)
+
+
+async def _line_of(submission: Submission) -> Line | None:
+    return await get_line(now()) if submission.state == State.RECEIVED else None
+
+
+def _folder(submission: Submission) -> str:
+    """Where its files are in the repository; an upload is a folder of its own."""
+    path = submission.skill_path.removesuffix(f"@{submission.ref}") if submission.repo_url else "."
+    return "" if path == "." else path

@@ -1,0 +1,216 @@
+"""The admin pages: decide with a reason. Every action is one of shared.admin's verbs."""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+from functions.html import admin_skill_sections
+from functions.html.admin_session import Told, act, section, section_page, sign_in, sign_out, signed_in
+from functions.html.evidence import get_evidence
+from functions.http.answer import STATUS, Answer
+from functions.http.request import Request
+from shared.access.auth import get_tokens, token_id
+from shared.access.cursor import make_cursor, read_cursor
+from shared.access.sessions import Session
+from shared.db import now
+from shared.errors import InvalidRequest, NotFound, RequestError
+from shared.marketplace.community import list_reports
+from shared.moderation import maintenance, submission_decisions
+from shared.moderation.recount import Progress
+from shared.records.submissions import PARKED_STATES, State
+from shared.submissions.counters import get_hours
+from shared.submissions.dead_letter_store import get_dead_letters
+from shared.submissions.pause import find_pause
+from shared.submissions.queue_position import get_oldest
+from shared.submissions.submission_list import ListQuery, list_submissions
+from shared.submissions.submission_store import Stuck, get_history, get_stuck_submissions, get_submission
+from shared.web import charts, views
+
+REVIEWED = tuple(state for state in State if state in PARKED_STATES)
+VERBS = {
+    "approve": submission_decisions.approve,
+    "reject": submission_decisions.reject,
+    "block": submission_decisions.block,
+    "unblock": submission_decisions.unblock,
+    "requeue": submission_decisions.requeue,
+    "dequeue": submission_decisions.dequeue,
+}
+SHOWN = 50
+AUDIT_SHOWN = 100
+
+
+async def show_review(request: Request, session: Session, told: Told) -> Answer:
+    """What waits for a person, with its evidence; and how the platform does."""
+    at = now()
+    held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
+    listing, stuck_, letters, reports, hours, oldest = await asyncio.gather(
+        list_submissions(held), _stuck(at), get_dead_letters(), list_reports(SHOWN), get_hours(at), get_oldest()
+    )
+    chosen = request.path.get("id") or request.query.get("review") or (listing.rows[0].id if listing.rows else None)
+    return await section_page(
+        request,
+        session,
+        told,
+        "/admin",
+        "admin_review.html",
+        listing=listing,
+        chosen=await _evidence(chosen, at),
+        stuck=stuck_,
+        letters=letters,
+        reports=reports,
+        throughput=None if hours is None else charts.throughput(hours),
+        oldest=charts.oldest(oldest, at),
+    )
+
+
+async def review(request: Request) -> Answer:
+    async def decide(session: Session, form: dict[str, str]) -> str:
+        verb = form.get("action", "")
+        if verb not in VERBS:
+            raise InvalidRequest(f"`action` must be one of {', '.join(VERBS)}.", code="invalid_action")
+        await VERBS[verb](request.path["id"], session.token, form.get("why", ""), _version(form.get("version")))
+        return verb
+
+    return await act(request, "/admin", show_review, decide)
+
+
+async def show_queue(request: Request, session: Session, told: Told, counting: Progress | None = None) -> Answer:
+    stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
+    return await section_page(
+        request,
+        session,
+        told,
+        "/admin/queue",
+        "admin_queue.html",
+        stuck=stuck_,
+        letters=letters,
+        counting=counting,
+        cursor=await make_cursor(counting and counting.run_id, "recount"),
+    )
+
+
+async def stuck(request: Request) -> Answer:
+    async def requeue(session: Session, form: dict[str, str]) -> str:
+        if form.get("id"):
+            await submission_decisions.rescue_stuck(form["id"], session.token, form.get("why", ""))
+        else:
+            await submission_decisions.rescue_all_stuck(session.token, form.get("why", ""))
+        return "stuck"
+
+    return await act(request, "/admin/queue", show_queue, requeue)
+
+
+async def dead_letters(request: Request) -> Answer:
+    async def settle(session: Session, form: dict[str, str]) -> str:
+        letter_id, why = form.get("id", ""), form.get("why", "")
+        if form.get("action") == "discard":
+            await submission_decisions.discard_dead_letter(letter_id, session.token, why)
+            return "discard"
+        if letter_id:
+            await submission_decisions.retry_dead_letter(letter_id, session.token, why)
+        else:
+            portion = await submission_decisions.retry_dead_letters(form.get("reason", ""), session.token, why)
+            return "retry-more" if portion.next_position else "retry-all"
+        return "retry"
+
+    return await act(request, "/admin/queue", show_queue, settle)
+
+
+async def pause(request: Request) -> Answer:
+    async def switch(session: Session, form: dict[str, str]) -> str:
+        if form.get("action") == "resume":
+            await submission_decisions.resume(session.token, form.get("why", ""))
+            return "resume"
+        await submission_decisions.pause(session.token, form.get("why", ""), _hours(form.get("hours", "1")))
+        return "pause"
+
+    return await act(request, "/admin/queue", show_queue, switch)
+
+
+async def recount(request: Request) -> Answer:
+    """Counting shows how far it is, then what it found; setting right is an action like others."""
+
+    async def repair(session: Session, form: dict[str, str]) -> str:
+        run_id = await read_cursor(form.get("cursor") or None, "recount")
+        progress = await maintenance.repair_counters(session.token, form.get("why", ""), run_id)
+        return "repair" if progress.recount else "repair-later"
+
+    if request.form().get("action") == "repair":
+        return await act(request, "/admin/queue", show_queue, repair)
+    session = await signed_in(request)
+    try:
+        run_id = await read_cursor(request.form().get("cursor") or None, "recount")
+        progress = await maintenance.recount(session.token, run_id)
+    except RequestError as error:
+        return await show_queue(request, session, Told(problem=str(error), status=STATUS[type(error)]))
+    return await show_queue(request, session, Told(), progress)
+
+
+async def show_access(request: Request, session: Session, told: Told) -> Answer:
+    """Who holds a token is for admins to know."""
+    is_admin = session.token.role == "admin"
+    tokens = [
+        views.TokenView(token_id(token), token.name, token.role, token.sha256 == session.token.sha256, revoked)
+        for token, revoked in (await get_tokens() if is_admin else [])
+    ]
+    return await section_page(request, session, told, "/admin/access", "admin_access.html", tokens=tokens)
+
+
+async def revoke(request: Request) -> Answer:
+    async def end(session: Session, form: dict[str, str]) -> str:
+        await maintenance.revoke_token(form.get("id", ""), session.token, form.get("why", ""))
+        return "revoke"
+
+    return await act(request, "/admin/access", show_access, end)
+
+
+async def show_audit(request: Request, session: Session, told: Told) -> Answer:
+    return await section_page(request, session, told, "/admin/audit", "admin_audit.html", AUDIT_SHOWN)
+
+
+ROUTES = {
+    "GET /admin": section(show_review, "review"),
+    "GET /admin/queue": section(show_queue),
+    "GET /admin/skills": section(admin_skill_sections.show_skills, "name"),
+    "GET /admin/blocklist": section(admin_skill_sections.show_blocklist),
+    "GET /admin/access": section(show_access),
+    "GET /admin/audit": section(show_audit),
+    "POST /admin/sign-in": sign_in,
+    "POST /admin/sign-out": sign_out,
+    "POST /admin/review/{id}": review,
+    "POST /admin/stuck": stuck,
+    "POST /admin/dead-letters": dead_letters,
+    "POST /admin/pause": pause,
+    "POST /admin/recount": recount,
+    "POST /admin/skills": admin_skill_sections.change_skill,
+    "POST /admin/reports": admin_skill_sections.settle_report,
+    "POST /admin/blocklist": admin_skill_sections.change_blocklist,
+    "POST /admin/tokens": revoke,
+}
+
+
+async def _stuck(at: datetime) -> Stuck:
+    pause_ = await find_pause()
+    return await get_stuck_submissions(at, paused=pause_ is not None, limit=SHOWN)
+
+
+async def _evidence(submission_id: str | None, at: datetime) -> Any:
+    if submission_id is None:
+        return None
+    try:
+        record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
+    except NotFound:
+        return None
+    receipt, files = await get_evidence(record)
+    shown = views.submission_view(record, history, at, None, receipt, files)
+    return {"submission": record, "role": submission_decisions.role_for(record), **shown}
+
+
+def _version(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _hours(text: str) -> timedelta:
+    if not (text.isascii() and text.isdigit() and len(text) < 4):
+        raise InvalidRequest("Say for how many hours, as a whole number.", code="invalid_hours")
+    return timedelta(hours=int(text))

@@ -1,0 +1,135 @@
+"""A request as a route sees it, read from an HTTP API event. What is sent is read strictly: nothing is ignored."""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+import orjson
+
+from shared import errors
+
+MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda takes 6 MB, with the event around it
+
+T = TypeVar("T")
+
+
+class Request(NamedTuple):
+    query: Mapping[str, str]
+    path: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    cookies: Mapping[str, str] = {}
+    url_path: str = ""
+    source_ip: str = ""
+    method: str = ""
+
+    @property
+    def is_https(self) -> bool:
+        return self.headers.get("x-forwarded-proto") == "https"
+
+    @property
+    def media_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def form(self) -> dict[str, str]:
+        """The fields of a form without files. Each may be there once."""
+        if self.media_type != "application/x-www-form-urlencoded":
+            raise errors.WrongMediaType("Send this form as `application/x-www-form-urlencoded`.")
+        try:
+            pairs = parse_qsl(self.body.decode(), keep_blank_values=True, max_num_fields=200, errors="strict")
+        except ValueError as error:
+            raise errors.InvalidRequest("The form cannot be read.", code="invalid_body") from error
+        if len(dict(pairs)) != len(pairs):
+            raise errors.InvalidRequest("Each field of the form may be given once.", code="invalid_body")
+        return dict(pairs)
+
+    def json(self, type_: type[T]) -> T:
+        if self.media_type != "application/json":
+            raise errors.WrongMediaType("Send JSON, with the header `Content-Type: application/json`.")
+        return fit(_strict_json(self.body), type_)
+
+    def allow_query(self, *names: str) -> None:
+        """Nothing is ever ignored in silence."""
+        unknown = sorted(set(self.query) - set(names))
+        if unknown:
+            known = f"It takes {', '.join(names)}." if names else "It takes none."
+            raise errors.InvalidRequest(
+                f"Unknown query parameter {unknown[0][:40]!r}. {known}", code="unknown_parameter"
+            )
+
+    def whole_number(self, name: str, default: int, lowest: int, highest: int) -> int:
+        text = self.query.get(name)
+        if text is None:
+            return default
+        if text.isascii() and text.isdigit() and len(text) <= 9 and lowest <= int(text) <= highest:
+            return int(text)
+        raise errors.InvalidRequest(
+            f"`{name}` must be a whole number from {lowest} to {highest}.", code=f"invalid_{name}"
+        )
+
+    def one_of(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        value = self.query.get(name, default)
+        if value not in allowed:
+            raise errors.InvalidRequest(f"`{name}` must be one of {', '.join(allowed)}.", code=f"invalid_{name}")
+        return value
+
+
+def request_of(event: dict[str, Any]) -> Request:
+    pairs = parse_qsl(event.get("rawQueryString", ""), keep_blank_values=True)
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        raise errors.InvalidRequest("Each query parameter may be given once.", code="repeated_parameter")
+    body = event.get("body") or ""
+    raw = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass")
+    if len(raw) > MAX_BODY:
+        raise errors.TooLarge("The request is larger than 6 MB.")
+    path = event.get("pathParameters") or {}
+    # The gateway alone knows who asks: a header that says so is anybody's word.
+    http = event["requestContext"]["http"]
+    return Request(
+        query,
+        path,
+        event["headers"],
+        raw,
+        cookies_of(event),
+        event.get("rawPath", ""),
+        http["sourceIp"],
+        http["method"],
+    )
+
+
+def fit(sent: Any, type_: type[T]) -> T:
+    try:
+        return msgspec.convert(sent, type_)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidRequest(f"The body does not fit: {error}.", code="invalid_body") from error
+
+
+def _strict_json(raw: bytes) -> Any:
+    """JSON that every parser reads the same way: no NaN, lone surrogates, repeated keys or bottomless nesting."""
+    try:
+        orjson.loads(raw)
+        return json.loads(raw, object_pairs_hook=_once_each, parse_float=_number)
+    except (ValueError, RecursionError) as error:
+        raise errors.InvalidRequest(f"The body is not usable JSON: {error}.", code="invalid_json") from error
+
+
+def _number(text: str) -> int | float:
+    """5.0 is a whole number to JSON Schema, and so to whoever reads the contract."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def cookies_of(event: Mapping[str, Any]) -> dict[str, str]:
+    pairs = (cookie.partition("=") for cookie in event.get("cookies", ()))
+    return {name.strip(): value.strip() for name, _, value in pairs}
