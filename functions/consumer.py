@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from functions.http.partial_batch import ComesBack, failures_of, records_of
+from functions.http.partial_batch import RetryLater, failures_of, records_of
 from shared import runtime, telemetry
 from shared.db import get_queue
 from shared.records.submissions import Delivery
@@ -44,8 +44,8 @@ async def settle_one(record: Record, worker: str, time_left: timedelta) -> None:
         return
     owner = f"{worker}/{record['messageId']}"
     receives = int(record["attributes"]["ApproximateReceiveCount"])
-    delivery = Delivery(record["messageId"], receives, message.turn)
+    delivery = Delivery(record["messageId"], receives, message.generation)
     settled = await process_submission(message.id, owner, time_left - min(OVERRUN_TIME, time_left / 4), delivery)
-    if settled.come_back_in is not None:
-        await get_queue().come_back_in(record["receiptHandle"], settled.come_back_in)
-        raise ComesBack
+    if settled.retry_in is not None:
+        await get_queue().retry_in(record["receiptHandle"], settled.retry_in)
+        raise RetryLater

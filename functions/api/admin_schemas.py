@@ -7,7 +7,7 @@ import msgspec
 
 from functions.api.blocklist import Entry
 from shared.access.audit import MAX_REASON, AuditEntry
-from shared.marketplace.community import Report
+from shared.marketplace.community import ReaderReport
 from shared.moderation.recount import Progress
 from shared.records.external_scans import Link
 from shared.records.skills import Skill
@@ -234,7 +234,7 @@ def letter_of(letter: DeadLetter) -> Letter:
     return Letter(letter.id, letter.reason, letter.submission_id, body, letter.received_at)
 
 
-def report_of(report: Report) -> ReportRow:
+def report_of(report: ReaderReport) -> ReportRow:
     return ReportRow(
         report.id,
         report.skill_name,

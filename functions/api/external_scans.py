@@ -10,7 +10,7 @@ from functions.http.operations import operation
 from functions.http.request import Request
 from shared.errors import Forbidden, InvalidRequest
 from shared.marketplace.external_scan_dispatch import ScanFile, claim_scan, get_claimed_files
-from shared.records.external_scans import ExternalScan, Outcome, problem_of
+from shared.records.external_scans import ExternalOutcome, ExternalScan, problem_of
 from shared.verification.external_scan_results import report_result
 
 CLAIM = "POST /api/v1/internal/scans/claim"
@@ -31,7 +31,7 @@ class FilesBody(ClaimBody, frozen=True, kw_only=True):
     after: Annotated[str, msgspec.Meta(max_length=1000)] = ""
 
 
-class ResultBody(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResultBody(ExternalOutcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nonce: Nonce
     provider: Name
     skill_name: Name
@@ -102,5 +102,5 @@ def _claim(scan: ExternalScan) -> Claim:
     )
 
 
-def _outcome(body: ResultBody) -> Outcome:
-    return Outcome(**{name: getattr(body, name) for name in Outcome.__struct_fields__})
+def _outcome(body: ResultBody) -> ExternalOutcome:
+    return ExternalOutcome(**{name: getattr(body, name) for name in ExternalOutcome.__struct_fields__})

@@ -9,9 +9,9 @@ from shared.evidence.blocklist import BlockEntry
 from shared.marketplace.diffs import FileDiff
 from shared.marketplace.external_scan_store import ProviderSecurity, Security
 from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
-from shared.marketplace.skill_signals import Standing
+from shared.marketplace.skill_signals import SkillSignals
 from shared.records.decision import TrustTier
-from shared.records.external_scans import Status, Verdict
+from shared.records.external_scans import ExternalVerdict, Status
 from shared.records.skills import Skill, SkillVersion, full_name, split_name
 
 UNSET = msgspec.UNSET
@@ -51,7 +51,7 @@ class ProviderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     provider: str
     status: ScanStatus
-    verdict: Verdict | None
+    verdict: ExternalVerdict | None
     score: int | None
     critical_count: int | None
     report_url: str | None
@@ -166,11 +166,11 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     repo_url: str | None
 
 
-def item_of(skill: Skill, standing: Standing) -> SkillItem:
+def item_of(skill: Skill, standing: SkillSignals) -> SkillItem:
     return SkillItem(**_fields(skill, standing))
 
 
-def detail_of(skill: Skill, standing: Standing, content: str | None, security: Security) -> SkillDetail:
+def detail_of(skill: Skill, standing: SkillSignals, content: str | None, security: Security) -> SkillDetail:
     return SkillDetail(
         **_fields(skill, standing),
         display_name=skill.display_name,
@@ -218,7 +218,7 @@ def health_of(skill: Skill, health: RepoHealth) -> HealthAnswer:
     )
 
 
-def _fields(skill: Skill, standing: Standing) -> dict[str, Any]:
+def _fields(skill: Skill, standing: SkillSignals) -> dict[str, Any]:
     name = split_name(full_name(skill))
     return {
         "name": skill.name,
@@ -269,5 +269,5 @@ def _provider_of(provider: ProviderSecurity) -> ProviderBody:
 
 def _status_word(provider: ProviderSecurity) -> ScanStatus:
     if provider.status is Status.COMPLETED:
-        return "FAIL" if provider.verdict is Verdict.FAIL else "PASS"
+        return "FAIL" if provider.verdict is ExternalVerdict.FAIL else "PASS"
     return "TIMED_OUT" if provider.status in (Status.FAILED, Status.TIMED_OUT) else "PENDING"

@@ -25,7 +25,9 @@ from shared.marketplace.published_content import get_published_files, skill_md_o
 from shared.marketplace.skill_store import get_skill, get_version, get_versions
 from shared.records.skills import Skill, SkillVersion
 
-FRESH = "public, no-cache"  # may be kept, but is asked about before it is shown: a blocked skill disappears at once
+REVALIDATE = (
+    "public, no-cache"  # may be kept, but is asked about before it is shown: a blocked skill disappears at once
+)
 
 Earlier = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to start from.")]
 Later = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to look at.")]
@@ -42,7 +44,7 @@ async def list_versions(request: Request) -> Answer:
     versions = await get_versions(skill.name)
     bans = await find_bans(version.content_hash for version in versions)
     return Answer(
-        VersionList([version_of(version, bans.get(version.content_hash)) for version in versions]), cache=FRESH
+        VersionList([version_of(version, bans.get(version.content_hash)) for version in versions]), cache=REVALIDATE
     )
 
 
@@ -52,10 +54,10 @@ async def show_version(request: Request) -> Answer:
     version = await get_version(skill.name, request.path["version"])
     ban = (await find_bans([version.content_hash])).get(version.content_hash)
     if skill.is_blocked or ban:
-        return Answer(version_detail_of(version, None, [], ban), cache=FRESH)
+        return Answer(version_detail_of(version, None, [], ban), cache=REVALIDATE)
     files = await get_published_files(version.content_hash)
     listed = [ContentFile(path, len(content)) for path, content in sorted(files.items())]
-    return Answer(version_detail_of(version, skill_md_of(files), listed, ban), cache=FRESH)
+    return Answer(version_detail_of(version, skill_md_of(files), listed, ban), cache=REVALIDATE)
 
 
 @operation(
@@ -68,7 +70,7 @@ async def show_version(request: Request) -> Answer:
 async def diff_versions(request: Request, query: TwoVersions) -> Answer:
     diffs = await get_diffs(await get_skill(request.path["name"]), query.from_, query.to)
     answer = VersionDiff(from_=query.from_, to=query.to, diff_summary=summary_of(diffs), content_diff=unified_of(diffs))
-    return Answer(answer, cache=FRESH)
+    return Answer(answer, cache=REVALIDATE)
 
 
 @operation(
@@ -80,7 +82,7 @@ async def diff_versions(request: Request, query: TwoVersions) -> Answer:
 )
 async def compare_versions(request: Request, query: TwoVersions) -> Answer:
     diffs = await get_diffs(await get_skill(request.path["name"]), query.from_, query.to)
-    return Answer(VersionComparison(from_=query.from_, to=query.to, files=diffs), cache=FRESH)
+    return Answer(VersionComparison(from_=query.from_, to=query.to, files=diffs), cache=REVALIDATE)
 
 
 async def get_diffs(skill: Skill, from_: str, to: str) -> list[FileDiff]:

@@ -22,18 +22,18 @@ from functions.api.skill_schemas import (
     security_of,
 )
 from functions.api.skill_use import check_updates, count_install, count_several_installs, report
-from functions.api.skill_versions import FRESH, compare_versions, diff_versions, list_versions, show_version
+from functions.api.skill_versions import REVALIDATE, compare_versions, diff_versions, list_versions, show_version
 from functions.http.answer import Answer
 from functions.http.operations import Operation, operation
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
 from shared.marketplace.external_scan_store import get_security
-from shared.marketplace.published_content import find_given_files, skill_md_of
+from shared.marketplace.published_content import find_downloadable_files, skill_md_of
 from shared.marketplace.repo_health_store import get_repo_health
 from shared.marketplace.skill_admin import source_of
 from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills, search_skills
-from shared.marketplace.skill_signals import get_standings
+from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import get_skill, get_skill_with_counts
 from shared.records.skills import Skill
 from shared.storage.documents import encode
@@ -53,7 +53,7 @@ Tier = Annotated[
 ]
 
 
-class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
+class SkillListQuery(msgspec.Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 50
     cursor: Cursor | None = None
     q: Words | None = None
@@ -63,13 +63,13 @@ class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
     sort: Literal["newest", "installs"] | None = None
 
 
-class SearchQuery(msgspec.Struct, forbid_unknown_fields=True):
+class SkillSearchQuery(msgspec.Struct, forbid_unknown_fields=True):
     q: Words
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
 @operation("The marketplace, page by page", gives=SkillList, cached=True)
-async def list_(request: Request, query: ListQuery) -> Answer:
+async def list_(request: Request, query: SkillListQuery) -> Answer:
     """Newest first; with `q` the best match first, unless `sort` says otherwise. Filters go together in any
     combination. A page may be shorter than `limit`, even empty: only `cursor` tells the end."""
     filter_ = encode(["skills", query.q, query.category, query.tier, query.author, query.sort])
@@ -87,16 +87,16 @@ async def list_(request: Request, query: ListQuery) -> Answer:
     )
     items = await _items(page)
     cursor = await make_cursor(page.next_position, filter_)
-    return Answer(SkillList(items, cursor, _is_degraded(page, items), page.failed), cache=FRESH if items else "")
+    return Answer(SkillList(items, cursor, _is_degraded(page, items), page.failed), cache=REVALIDATE if items else "")
 
 
 @operation("The best matches of a search", gives=SearchAnswer, cached=True)
-async def search(request: Request, query: SearchQuery) -> Answer:
+async def search(request: Request, query: SkillSearchQuery) -> Answer:
     """The name itself first, then names that begin like it, then words of the name, owner, description and tags."""
     page = await search_skills(query.q, query.limit)
     items = await _items(page)
     answer = SearchAnswer(items, More(page.next_position is not None), _is_degraded(page, items))
-    return Answer(answer, cache=FRESH if items else "")
+    return Answer(answer, cache=REVALIDATE if items else "")
 
 
 @operation("One skill, with its SKILL.md", gives=SkillAnswer, refuses=(409,), cached=True, path=PARAMETERS)
@@ -105,12 +105,12 @@ async def get_one(request: Request) -> Answer:
     given out."""
     skill, counts = await get_skill_with_counts(request.path["name"])
     standings, content, security = await asyncio.gather(
-        get_standings([skill], {skill.name.lower(): counts} if counts else {}),
+        get_skill_signals([skill], {skill.name.lower(): counts} if counts else {}),
         _content(skill),
         get_security(skill.name),
     )
     detail = detail_of(skill, standings[skill.name], content, security)
-    return Answer(SkillAnswer(detail), cache=FRESH if _is_known(detail) else "")
+    return Answer(SkillAnswer(detail), cache=REVALIDATE if _is_known(detail) else "")
 
 
 @operation("A picture for a README", gives="image/svg+xml", refuses=(409,), cached=True, path=PARAMETERS)
@@ -121,7 +121,7 @@ async def badge(request: Request) -> Answer:
 @operation("What scanners elsewhere say of it", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)
 async def security(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
-    return Answer(security_of(skill.name, await get_security(skill.name)), cache=FRESH)
+    return Answer(security_of(skill.name, await get_security(skill.name)), cache=REVALIDATE)
 
 
 @operation("Whether its repository is there and kept up", gives=HealthAnswer, refuses=(409,), path=PARAMETERS)
@@ -171,12 +171,12 @@ ROUTES: dict[str, Route] = {
 
 
 async def _items(page: SkillPage) -> list[SkillItem]:
-    standings = await get_standings(page.skills, page.counts)
+    standings = await get_skill_signals(page.skills, page.counts)
     return [item_of(skill, standings[skill.name]) for skill in page.skills]
 
 
 async def _content(skill: Skill) -> str | None:
-    files = await find_given_files(skill, skill.content_hash)
+    files = await find_downloadable_files(skill, skill.content_hash)
     return None if files is None else skill_md_of(files)
 
 

@@ -24,7 +24,7 @@ from shared.evidence.judge import Judgement
 from shared.evidence.receipt_store import Receipt
 from shared.records.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
 from shared.submissions.intake import Accepted
-from shared.submissions.queue_position import Line
+from shared.submissions.queue_position import QueueSnapshot
 
 _FLAG_FIELDS = {"alreadyVerified": "already_verified"}
 
@@ -51,7 +51,7 @@ def detail_of(
     history: Sequence[HistoryEntry],
     receipt: Receipt | None,
     entry: BlockEntry | None,
-    line: Line | None,
+    line: QueueSnapshot | None,
 ) -> SubmissionDetail:
     is_published = submission.state in CATEGORIES["published"]
     return SubmissionDetail(
@@ -115,7 +115,7 @@ def scan_result_of(receipt: Receipt) -> ScanResult:
     )
 
 
-def position_of(submission_id: str, submission: Submission | None, line: Line) -> Position:
+def position_of(submission_id: str, submission: Submission | None, line: QueueSnapshot) -> Position:
     state = None if submission is None else submission.state
     if state != State.RECEIVED:
         return Position(id=submission_id, state=state, position=None, ahead=None, expected_wait_ms=None)
@@ -129,7 +129,7 @@ def position_of(submission_id: str, submission: Submission | None, line: Line) -
     )
 
 
-def _queue_place(line: Line, submission_id: str) -> QueuePlace:
+def _queue_place(line: QueueSnapshot, submission_id: str) -> QueuePlace:
     place = line.place_of(submission_id)
     wait = None if place.expected_wait is None else _ms(place.expected_wait)
     return QueuePlace(position=place.position, ahead=place.ahead, expected_wait_ms=wait)

@@ -47,7 +47,7 @@ from shared.storage.documents import encode
 from shared.storage.kv import Key
 from shared.submissions import counters, discovery, feed, intake
 from shared.submissions.queue_health import QueueHealth, get_queue_health
-from shared.submissions.queue_position import Line, get_line
+from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
 from shared.submissions.skill_source import parse_repo_url
 from shared.submissions.submission_list import list_of_repo, list_submissions
 from shared.submissions.submission_search import search_submissions
@@ -177,7 +177,7 @@ async def queue_health(request: Request) -> Answer:
 async def get_positions(request: Request, query: PositionsParameters) -> Answer:
     """A place is known for the first 500. Behind them it is null, and `ahead` is "500+"."""
     ids = _read_ids(query.ids)
-    line, fresh = await asyncio.gather(get_line(now()), get_submissions_fresh(ids))
+    line, fresh = await asyncio.gather(get_queue_snapshot(now()), get_submissions_fresh(ids))
     by_id = {submission.id: submission for submission in fresh.submissions}
     positions = [position_of(submission_id, by_id.get(submission_id), line) for submission_id in ids]
     return Answer(Positions(positions=positions, degraded=bool(fresh.failed), stale=sorted(fresh.failed)))
@@ -239,14 +239,14 @@ ROUTES = {
 }
 
 
-async def _news(since: str | None) -> tuple[feed.Events, counters.Stats]:
+async def _news(since: str | None) -> tuple[feed.FeedPage, counters.Stats]:
     return await asyncio.gather(feed.get_events(since, now()), counters.get_stats())
 
 
 async def _submit_several(
     repo_url: str, skills: list[NamedSkill], source: str | None, idempotency: Idempotency | None
 ) -> Answer:
-    named = [intake.NamedSkill(skill.name, skill.path) for skill in skills]
+    named = [intake.RequestedSkill(skill.name, skill.path) for skill in skills]
     outcomes = await intake.submit_several(repo_url, named, source, idempotency)
     accepted = [accepted_answer(outcome) for outcome in outcomes if isinstance(outcome, intake.Accepted)]
     skipped = [
@@ -315,8 +315,8 @@ async def _entry_of(submission: Submission) -> BlockEntry | None:
     return await find_block(submission.skill_name, submission.source, submission.content_hash)
 
 
-async def _line_of(submission: Submission) -> Line | None:
-    return await get_line(now()) if submission.state == State.RECEIVED else None
+async def _line_of(submission: Submission) -> QueueSnapshot | None:
+    return await get_queue_snapshot(now()) if submission.state == State.RECEIVED else None
 
 
 def _folder(submission: Submission) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.html import admin_skill_sections
-from functions.html.admin_session import Told, act, section, section_page, sign_in, sign_out, signed_in
+from functions.html.admin_session import Flash, act, section, section_page, sign_in, sign_out, signed_in
 from functions.html.evidence import get_evidence
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
@@ -39,7 +39,7 @@ SHOWN = 50
 AUDIT_SHOWN = 100
 
 
-async def show_review(request: Request, session: Session, told: Told) -> Answer:
+async def show_review(request: Request, session: Session, flash: Flash) -> Answer:
     """What waits for a person, with its evidence; and how the platform does."""
     at = now()
     held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
@@ -50,7 +50,7 @@ async def show_review(request: Request, session: Session, told: Told) -> Answer:
     return await section_page(
         request,
         session,
-        told,
+        flash,
         "/admin",
         "admin_review.html",
         listing=listing,
@@ -74,12 +74,12 @@ async def review(request: Request) -> Answer:
     return await act(request, "/admin", show_review, decide)
 
 
-async def show_queue(request: Request, session: Session, told: Told, counting: Progress | None = None) -> Answer:
+async def show_queue(request: Request, session: Session, flash: Flash, counting: Progress | None = None) -> Answer:
     stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
     return await section_page(
         request,
         session,
-        told,
+        flash,
         "/admin/queue",
         "admin_queue.html",
         stuck=stuck_,
@@ -142,18 +142,18 @@ async def recount(request: Request) -> Answer:
         run_id = await read_cursor(request.form().get("cursor") or None, "recount")
         progress = await maintenance.recount(session.token, run_id)
     except RequestError as error:
-        return await show_queue(request, session, Told(problem=str(error), status=STATUS[type(error)]))
-    return await show_queue(request, session, Told(), progress)
+        return await show_queue(request, session, Flash(problem=str(error), status=STATUS[type(error)]))
+    return await show_queue(request, session, Flash(), progress)
 
 
-async def show_access(request: Request, session: Session, told: Told) -> Answer:
+async def show_access(request: Request, session: Session, flash: Flash) -> Answer:
     """Who holds a token is for admins to know."""
     is_admin = session.token.role == "admin"
     tokens = [
         views.TokenView(token_id(token), token.name, token.role, token.sha256 == session.token.sha256, revoked)
         for token, revoked in (await get_tokens() if is_admin else [])
     ]
-    return await section_page(request, session, told, "/admin/access", "admin_access.html", tokens=tokens)
+    return await section_page(request, session, flash, "/admin/access", "admin_access.html", tokens=tokens)
 
 
 async def revoke(request: Request) -> Answer:
@@ -164,8 +164,8 @@ async def revoke(request: Request) -> Answer:
     return await act(request, "/admin/access", show_access, end)
 
 
-async def show_audit(request: Request, session: Session, told: Told) -> Answer:
-    return await section_page(request, session, told, "/admin/audit", "admin_audit.html", AUDIT_SHOWN)
+async def show_audit(request: Request, session: Session, flash: Flash) -> Answer:
+    return await section_page(request, session, flash, "/admin/audit", "admin_audit.html", AUDIT_SHOWN)
 
 
 ROUTES = {

@@ -14,7 +14,7 @@ from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.audit import get_audit
-from shared.access.sessions import SESSION_TTL, Session, check_form_word, find_session, form_word_of, open_session
+from shared.access.sessions import SESSION_TTL, Session, check_csrf_token, csrf_token_of, find_session, open_session
 from shared.db import now
 from shared.errors import RequestError, TooManyRequests, Unauthorized
 from shared.submissions.pause import find_pause
@@ -60,7 +60,7 @@ DONE = {
 AUDIT_BELOW = 8  # entries under every section; /admin/audit has more
 
 
-class Told(NamedTuple):
+class Flash(NamedTuple):
     """What a section says above its panels."""
 
     done: str | None = None
@@ -69,7 +69,7 @@ class Told(NamedTuple):
     status: int = 200
 
 
-Show = Callable[[Request, Session, Told], Awaitable[Answer]]
+Show = Callable[[Request, Session, Flash], Awaitable[Answer]]
 Action = Callable[[Session, dict[str, str]], Awaitable[str]]  # returns a key of DONE
 
 
@@ -80,8 +80,8 @@ def section(show: Show, *query: str) -> Route:
         request.allow_query("done", *query)
         session = await find_session(request.cookies.get(SESSION))
         if session is None:
-            return await _door(request)
-        return await show(request, session, Told(done=DONE.get(request.query.get("done", ""))))
+            return await _sign_in_page(request)
+        return await show(request, session, Flash(done=DONE.get(request.query.get("done", ""))))
 
     return open_
 
@@ -93,25 +93,25 @@ async def act(request: Request, path: str, show: Show, action: Action) -> Answer
     try:
         done = await action(session, form)
     except RequestError as error:
-        told = Told(problem=str(error), typed=form, status=STATUS[type(error)])
-        return await show(request, session, told)
+        flash = Flash(problem=str(error), typed=form, status=STATUS[type(error)])
+        return await show(request, session, flash)
     return see_other(f"{path}{'&' if '?' in path else '?'}done={done}")
 
 
 async def section_page(
-    request: Request, session: Session, told: Told, path: str, template: str, audited: int = AUDIT_BELOW, **shown: Any
+    request: Request, session: Session, flash: Flash, path: str, template: str, audited: int = AUDIT_BELOW, **shown: Any
 ) -> Answer:
     pause, audit = await asyncio.gather(find_pause(), get_audit(audited))
     return page(
         request,
         template,
         now(),
-        told.status,
+        flash.status,
         session=session,
         is_admin=session.token.role == "admin",
         sections=SECTIONS,
         section=path,
-        told=told,
+        flash=flash,
         pause=pause,
         audit=audit,
         **shown,
@@ -123,17 +123,17 @@ async def signed_in(request: Request) -> Session:
     session = await find_session(request.cookies.get(SESSION))
     if session is None:
         raise Unauthorized("Your session is over. Sign in again.")
-    await check_form_word(request.cookies.get(SESSION), request.form().get("word"))
+    await check_csrf_token(request.cookies.get(SESSION), request.form().get("csrf_token"))
     return session
 
 
 async def sign_in(request: Request) -> Answer:
     form = request.form()
-    await check_form_word(request.cookies.get(SIGN_IN), form.get("word"))
+    await check_csrf_token(request.cookies.get(SIGN_IN), form.get("csrf_token"))
     try:
         session = await open_session(form.get("token", ""), request.source_ip)
     except (Unauthorized, TooManyRequests) as error:
-        return await _door(request, str(error), STATUS[type(error)])
+        return await _sign_in_page(request, str(error), STATUS[type(error)])
     seconds = int(SESSION_TTL.total_seconds())
     return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _forget(request, SIGN_IN))
 
@@ -143,9 +143,9 @@ async def sign_out(request: Request) -> Answer:
     return see_other("/admin", _forget(request, SESSION))
 
 
-async def _door(request: Request, problem: str | None = None, status: int = 200) -> Answer:
+async def _sign_in_page(request: Request, problem: str | None = None, status: int = 200) -> Answer:
     nonce = secrets.token_urlsafe(24)
-    answer = page(request, "sign_in.html", now(), status, problem=problem, word=await form_word_of(nonce))
+    answer = page(request, "sign_in.html", now(), status, problem=problem, csrf_token=await csrf_token_of(nonce))
     return answer._replace(
         cookies=(cookie(request, SIGN_IN, nonce, int(SIGN_IN_TTL.total_seconds()), "/admin"), _forget(request, SESSION))
     )

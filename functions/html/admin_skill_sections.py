@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from functions.html.admin_session import Told, act, section_page
+from functions.html.admin_session import Flash, act, section_page
 from functions.html.skill_pages import get_version_views
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -29,12 +29,12 @@ SKILL_VERBS: dict[str, Callable[[str, AdminToken, str], Awaitable[Any]]] = {
 VERSION_VERBS = {"yank": skill_decisions.yank, "unyank": skill_decisions.unyank}
 
 
-async def show_skills(request: Request, session: Session, told: Told) -> Answer:
+async def show_skills(request: Request, session: Session, flash: Flash) -> Answer:
     """One skill by its name, with what can be done about it; below it what readers report."""
-    name = (request.query.get("name") or told.typed.get("name", "")).strip()
+    name = (request.query.get("name") or flash.typed.get("name", "")).strip()
     chosen, reports = await asyncio.gather(_find(name), list_reports(REPORTS))
     return await section_page(
-        request, session, told, "/admin/skills", "admin_skills.html", name=name, chosen=chosen, reports=reports
+        request, session, flash, "/admin/skills", "admin_skills.html", name=name, chosen=chosen, reports=reports
     )
 
 
@@ -62,13 +62,13 @@ async def settle_report(request: Request) -> Answer:
     return await act(request, "/admin/skills", show_skills, settle)
 
 
-async def show_blocklist(request: Request, session: Session, told: Told) -> Answer:
+async def show_blocklist(request: Request, session: Session, flash: Flash) -> Answer:
     entries, failed = await list_blocks()
     newest_first = sorted(entries, key=lambda entry: entry.discovered_at, reverse=True)
     return await section_page(
         request,
         session,
-        told,
+        flash,
         "/admin/blocklist",
         "admin_blocklist.html",
         entries=newest_first,

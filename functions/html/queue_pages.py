@@ -16,7 +16,7 @@ from shared.records.submissions import State, Submission
 from shared.storage.documents import stamp
 from shared.submissions.counters import get_hours, get_stats
 from shared.submissions.pause import find_pause
-from shared.submissions.queue_position import Line, Waiting, get_line, get_waiting, line_of
+from shared.submissions.queue_position import QueueSnapshot, Waiting, get_queue_snapshot, get_waiting, snapshot_of
 from shared.submissions.submission_list import Listing, ListQuery, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission
@@ -68,7 +68,7 @@ async def queue(request: Request) -> Answer:
         summary=views.summary(listing, selected, is_later_page=after is not None),
         rows=listing.rows,
         stale=set(listing.stale),
-        places=views.places(listing.rows, waiting and line_of(waiting, hours, pause, at)),
+        places=views.places(listing.rows, waiting and snapshot_of(waiting, hours, pause, at)),
         by_update=query.by_update,
         newest_first=query.descending,
         sort_url=None if q else url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
@@ -124,8 +124,8 @@ async def _found(q: str, after: str | None) -> Listing:
     return Listing(found.rows, found.next_position, total=None, stats=stats, stale=found.failed)
 
 
-async def _line_for(record: Submission, at: datetime) -> Line | None:
-    return await get_line(at) if record.state == State.RECEIVED else None
+async def _line_for(record: Submission, at: datetime) -> QueueSnapshot | None:
+    return await get_queue_snapshot(at) if record.state == State.RECEIVED else None
 
 
 async def _waiting(query: ListQuery) -> Waiting | None:

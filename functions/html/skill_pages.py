@@ -18,10 +18,10 @@ from shared.evidence.blocklist import find_bans
 from shared.marketplace.community import add_report
 from shared.marketplace.diffs import summary_of
 from shared.marketplace.external_scan_store import get_security
-from shared.marketplace.published_content import find_given_files
+from shared.marketplace.published_content import find_downloadable_files
 from shared.marketplace.repo_health_store import RepoHealth, get_repo_health
 from shared.marketplace.skill_search import SkillQuery, list_skills
-from shared.marketplace.skill_signals import get_standings
+from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get_versions
 from shared.records.skills import Skill
 from shared.web import skill_views
@@ -64,7 +64,7 @@ async def search(request: Request) -> Answer:
 
 async def show(request: Request) -> Answer:
     request.allow_query("from", "to", "reported")
-    return await _skill_page(request, request.path["proxy"], Told(is_reported="reported" in request.query))
+    return await _skill_page(request, request.path["proxy"], ReportForm(is_reported="reported" in request.query))
 
 
 async def report(request: Request) -> Answer:
@@ -80,12 +80,12 @@ async def report(request: Request) -> Answer:
         await add_report(skill.name, form.get("type", ""), form.get("description", ""), now())
     except (InvalidRequest, TooManyRequests) as error:
         field = "type" if error.code == "invalid_report_type" else "description"
-        told = Told(problems={field: str(error)}, typed=form, status=STATUS[type(error)])
-        return await _skill_page(request, name, told)
+        report_form = ReportForm(problems={field: str(error)}, typed=form, status=STATUS[type(error)])
+        return await _skill_page(request, name, report_form)
     return see_other(f"/skills/{skill.name}?reported=1#report")
 
 
-class Told(NamedTuple):
+class ReportForm(NamedTuple):
     """What the form of a report says."""
 
     is_reported: bool = False
@@ -94,12 +94,12 @@ class Told(NamedTuple):
     status: int = 200
 
 
-async def _skill_page(request: Request, name: str, told: Told) -> Answer:
+async def _skill_page(request: Request, name: str, report_form: ReportForm) -> Answer:
     found, counts = await get_skill_with_counts(name)
     if name != found.name:
         return see_other(f"/skills/{found.name}")  # a short name leads to the full one
     standings, versions, security, health, document, diff = await asyncio.gather(
-        get_standings([found], {found.name.lower(): counts} if counts else {}),
+        get_skill_signals([found], {found.name.lower(): counts} if counts else {}),
         get_version_views(found),
         get_security(found.name),
         _health((found.repo_url or "").lower()),
@@ -110,14 +110,14 @@ async def _skill_page(request: Request, name: str, told: Told) -> Answer:
         request,
         "skill.html",
         now(),
-        told.status,
+        report_form.status,
         skill=skill_views.skill_view(found, counts, now(), is_tainted=bool(standings[found.name].is_tainted)),
         versions=versions,
         security=security,
         health=health,
         document=document,
         diff=diff,
-        told=told,
+        report_form=report_form,
         badge_url=f"/api/v1/skills/{quote(found.name)}/badge",
         site=f"{'https' if request.is_https else 'http'}://{request.headers.get('host', 'localhost')}",
     )
@@ -153,7 +153,7 @@ async def _health(source: str) -> RepoHealth:
 async def _document(skill: Skill) -> Any:
     """Without the bucket there is still a page that says so. What is blocked is not handed out here either."""
     try:
-        files = await find_given_files(skill, skill.content_hash)
+        files = await find_downloadable_files(skill, skill.content_hash)
     except Unavailable:
         return None
     return None if files is None else render_skill_md(files.get("SKILL.md", b""))

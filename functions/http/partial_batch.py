@@ -6,7 +6,7 @@ from typing import Any
 from shared.telemetry import logger
 
 
-class ComesBack(Exception):
+class RetryLater(Exception):
     """Settled for now: the message was told when to reappear, and is reported so that Lambda keeps it."""
 
 
@@ -23,7 +23,7 @@ def failures_of(records: Sequence[Mapping[str, Any]], outcomes: Sequence[BaseExc
     failed = []
     for record, outcome in zip(records, outcomes, strict=True):
         if isinstance(outcome, BaseException):
-            if not isinstance(outcome, ComesBack):
+            if not isinstance(outcome, RetryLater):
                 logger.error("message goes back", exc_info=outcome, extra={"messageId": record["messageId"]})
             failed.append({"itemIdentifier": record["messageId"]})
     return {"batchItemFailures": failed}

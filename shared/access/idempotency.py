@@ -31,7 +31,7 @@ class Idempotency(NamedTuple):
         return Key(f"idem:{self.key}", self.part)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RememberedOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one skill was answered with: its submission, or why there is none."""
 
     id: str | None = None
@@ -40,10 +40,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
 
 
-class Answered(Outcome, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class Answered(RememberedOutcome, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     body_hash: str
     expires_at: int = 0
-    outcomes: list[Outcome] | None = None  # of several skills; None: not all of them are known yet
+    outcomes: list[RememberedOutcome] | None = None  # of several skills; None: not all of them are known yet
     is_first: bool = False
 
 
@@ -78,7 +78,9 @@ async def take_key(idempotency: Idempotency) -> Answered:
     return msgspec.structs.replace(taken, is_first=True)
 
 
-async def remember_all(idempotency: Idempotency, taken: Answered, outcomes: list[Outcome]) -> list[Outcome]:
+async def remember_all(
+    idempotency: Idempotency, taken: Answered, outcomes: list[RememberedOutcome]
+) -> list[RememberedOutcome]:
     """The answers of whoever was first."""
     answered = msgspec.structs.replace(taken, outcomes=outcomes, is_first=False)
     try:

@@ -19,7 +19,7 @@ SESSION_TTL = timedelta(hours=8)
 
 class Session(NamedTuple):
     token: AdminToken
-    form_word: str
+    csrf_token: str
     expires_at: datetime
 
 
@@ -40,16 +40,16 @@ async def find_session(cookie: str | None) -> Session | None:
     if claims is None or claims.expires_at <= now():
         return None
     token = await find_token(claims.sha256)
-    return None if token is None else Session(token, await form_word_of(cookie or ""), claims.expires_at)
+    return None if token is None else Session(token, await csrf_token_of(cookie or ""), claims.expires_at)
 
 
-async def form_word_of(cookie: str) -> str:
+async def csrf_token_of(cookie: str) -> str:
     """What a form must carry beside the cookie: another site can make a browser send the cookie, not this."""
     return await _sign("form", cookie)
 
 
-async def check_form_word(cookie: str | None, word: str | None) -> None:
-    if not cookie or not hmac.compare_digest((await form_word_of(cookie)).encode(), (word or "").encode()):
+async def check_csrf_token(cookie: str | None, word: str | None) -> None:
+    if not cookie or not hmac.compare_digest((await csrf_token_of(cookie)).encode(), (word or "").encode()):
         raise Forbidden("This form is too old or was not opened here. Open the page again.", code="form_expired")
 
 

@@ -23,7 +23,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ended_at: datetime
     report: ScanReport
     commit: str | None = None  # where the content was first seen
-    unseen: str = ""  # a fingerprint of what no scan could read; another one is another receipt
+    # A fingerprint of what no scan could read; another one is another receipt.
+    unscanned: str = msgspec.field(default="", name="unseen")
     judgement: Judgement | None = None
     truncated: bool = False  # more findings than a record holds
 
@@ -37,16 +38,16 @@ class Clearance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     by: str
     why: str
     at: datetime
-    unseen: str = ""
+    unscanned: str = msgspec.field(default="", name="unseen")
 
     def covers(self, receipt: Receipt) -> bool:
-        is_same = (self.content_hash, self.unseen) == (receipt.content_hash, receipt.unseen)
+        is_same = (self.content_hash, self.unscanned) == (receipt.content_hash, receipt.unscanned)
         sees_enough = self.allows_incomplete or not receipt.report.incomplete
         return is_same and sees_enough and deciding_rules(receipt.report) <= self.rules
 
 
-def receipt_key(content_hash: str, rule_set: str, unseen: str = "") -> Key:
-    return Key(f"receipt:{content_hash}:{rule_set}" + (f":{unseen}" if unseen else ""))
+def receipt_key(content_hash: str, rule_set: str, unscanned: str = "") -> Key:
+    return Key(f"receipt:{content_hash}:{rule_set}" + (f":{unscanned}" if unscanned else ""))
 
 
 def clearance_key(content_hash: str) -> Key:
@@ -63,7 +64,7 @@ def receipt_put(receipt: Receipt) -> Put:
     kept = msgspec.structs.replace(receipt.report, findings=findings[:MAX_FINDINGS])
     stored = msgspec.structs.replace(receipt, report=kept, truncated=len(findings) > MAX_FINDINGS)
     packed = base64.b85encode(gzip.compress(msgspec.json.encode(stored), mtime=0)).decode()
-    return Put(receipt_key(receipt.content_hash, receipt.rule_set, receipt.unseen), encode({"packed": packed}))
+    return Put(receipt_key(receipt.content_hash, receipt.rule_set, receipt.unscanned), encode({"packed": packed}))
 
 
 def read_receipt(doc: str) -> Receipt:
@@ -75,7 +76,7 @@ async def find_receipt(submission: Submission) -> Receipt | None:
     """Of the scan that decided this submission."""
     if submission.content_hash is None or submission.rule_set is None:
         return None
-    doc = await get_kv().get(receipt_key(submission.content_hash, submission.rule_set, submission.unseen))
+    doc = await get_kv().get(receipt_key(submission.content_hash, submission.rule_set, submission.unscanned))
     return None if doc is None else read_receipt(doc)
 
 
@@ -85,7 +86,7 @@ def clearance_of(receipt: Receipt, by: str, why: str, at: datetime) -> Clearance
         content_hash=receipt.content_hash,
         rules=frozenset(deciding_rules(receipt.report)),
         allows_incomplete=bool(receipt.report.incomplete),
-        unseen=receipt.unseen,
+        unscanned=receipt.unscanned,
         by=by,
         why=why,
         at=at,

@@ -24,7 +24,7 @@ MAX_DEPTH = 64
 MAX_SKILL_FILES = 500
 MAX_SKILL_BYTES = 10 * MB
 MAX_FILE = MB
-MAX_ODDITIES = 200
+MAX_ANOMALIES = 200
 
 _BLOCK = 512
 _PIECE = 64 * 1024
@@ -34,7 +34,7 @@ _GIT_LONG_NAME = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\.data")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-class Odd(StrEnum):
+class AnomalyKind(StrEnum):
     """What a skill's folder should not have. All but the last two are kept out of its files."""
 
     SYMLINK = "symlink"
@@ -53,21 +53,21 @@ class Odd(StrEnum):
     BINARY = "binary"
 
 
-class Oddity(NamedTuple):
-    kind: Odd
+class Anomaly(NamedTuple):
+    kind: AnomalyKind
     path: str
     why: str
 
     @property
     def hides_content(self) -> bool:
         """Whether a scan of the files misses something, so that it can never be complete."""
-        return self.kind not in (Odd.CLASH, Odd.BINARY)
+        return self.kind not in (AnomalyKind.CLASH, AnomalyKind.BINARY)
 
 
 class Folder(NamedTuple):
     files: dict[str, bytes]
-    oddities: tuple[Oddity, ...]
-    unseen: str = ""  # a fingerprint of what is in the folder but not among its files; empty when all was seen
+    anomalies: tuple[Anomaly, ...]
+    unscanned: str = ""  # a fingerprint of what is in the folder but not among its files; empty when all was seen
 
 
 class BrokenOff(PlatformError):
@@ -202,15 +202,15 @@ class _Contents:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.oddities: list[Oddity] = []
+        self.anomalies: list[Anomaly] = []
         self._seen = self._bytes = 0
 
     def takes(self, path: str, size: int, is_exactly_inside: bool) -> bool:
         self._seen += 1
         if not is_exactly_inside or not _is_safe(path):
-            return self.refuse(Odd.UNSAFE_PATH, path)
+            return self.refuse(AnomalyKind.UNSAFE_PATH, path)
         if size > MAX_FILE:
-            return self.refuse(Odd.TOO_LARGE, path)
+            return self.refuse(AnomalyKind.TOO_LARGE, path)
         if path == "SKILL.md":  # under a cap it is the last thing that may be left out
             return True
         if len(self.files) >= MAX_SKILL_FILES - ("SKILL.md" not in self.files):
@@ -221,23 +221,25 @@ class _Contents:
     def add(self, path: str, data: bytes) -> None:
         self.files[path] = data
         if b"\0" in data[:8000]:
-            self.refuse(Odd.BINARY, path)
+            self.refuse(AnomalyKind.BINARY, path)
 
-    def refuse(self, kind: Odd, path: str) -> bool:
-        if len(self.oddities) < MAX_ODDITIES:
-            self.oddities.append(Oddity(kind, _shown(path), _WHY[kind]))
-        elif len(self.oddities) == MAX_ODDITIES:
-            self.oddities.append(Oddity(Odd.MORE, _shown(path), f"Only the first {MAX_ODDITIES} are listed."))
+    def refuse(self, kind: AnomalyKind, path: str) -> bool:
+        if len(self.anomalies) < MAX_ANOMALIES:
+            self.anomalies.append(Anomaly(kind, _shown(path), _WHY[kind]))
+        elif len(self.anomalies) == MAX_ANOMALIES:
+            self.anomalies.append(
+                Anomaly(AnomalyKind.MORE, _shown(path), f"Only the first {MAX_ANOMALIES} are listed.")
+            )
         return False
 
     def folder(self) -> Folder:
         if self._seen > MAX_SKILL_FILES:
-            self.refuse(Odd.TOO_MANY, f"{self._seen} files")
+            self.refuse(AnomalyKind.TOO_MANY, f"{self._seen} files")
         if self._bytes > MAX_SKILL_BYTES:
-            self.refuse(Odd.OVER_SIZE, f"{self._bytes // MB} MB")
+            self.refuse(AnomalyKind.OVER_SIZE, f"{self._bytes // MB} MB")
         for path in _clashes(self.files):
-            self.refuse(Odd.CLASH, path)
-        return Folder(self.files, tuple(self.oddities))
+            self.refuse(AnomalyKind.CLASH, path)
+        return Folder(self.files, tuple(self.anomalies))
 
 
 class _Header(NamedTuple):
@@ -256,23 +258,23 @@ class _Header(NamedTuple):
 
 
 _OTHER_KINDS = {
-    "1": Odd.HARDLINK,
-    "2": Odd.SYMLINK,
-    "3": Odd.DEVICE,
-    "4": Odd.DEVICE,
+    "1": AnomalyKind.HARDLINK,
+    "2": AnomalyKind.SYMLINK,
+    "3": AnomalyKind.DEVICE,
+    "4": AnomalyKind.DEVICE,
     "5": None,  # a folder
-    "6": Odd.DEVICE,
+    "6": AnomalyKind.DEVICE,
 }
 _WHY = {
-    Odd.SYMLINK: "A link can point at anything on the reader's machine. Put the file itself here.",
-    Odd.HARDLINK: "A link is not a file. Put the file itself here.",
-    Odd.DEVICE: "This is not a file.",
-    Odd.UNSAFE_PATH: "This name leads out of the folder, or means something else on another system. Rename it.",
-    Odd.TOO_LARGE: "Files up to 1 MB are checked.",
-    Odd.TOO_MANY: f"At most {MAX_SKILL_FILES} files are checked. Leave out what the skill does not need.",
-    Odd.OVER_SIZE: "At most 10 MB are checked. Leave out what the skill does not need.",
-    Odd.CLASH: "Another file has this name in other letters; on many systems only one of them remains.",
-    Odd.BINARY: "This is not text, so it cannot be read like the rest.",
+    AnomalyKind.SYMLINK: "A link can point at anything on the reader's machine. Put the file itself here.",
+    AnomalyKind.HARDLINK: "A link is not a file. Put the file itself here.",
+    AnomalyKind.DEVICE: "This is not a file.",
+    AnomalyKind.UNSAFE_PATH: "This name leads out of the folder, or means something else on another system. Rename it.",
+    AnomalyKind.TOO_LARGE: "Files up to 1 MB are checked.",
+    AnomalyKind.TOO_MANY: f"At most {MAX_SKILL_FILES} files are checked. Leave out what the skill does not need.",
+    AnomalyKind.OVER_SIZE: "At most 10 MB are checked. Leave out what the skill does not need.",
+    AnomalyKind.CLASH: "Another file has this name in other letters; on many systems only one of them remains.",
+    AnomalyKind.BINARY: "This is not text, so it cannot be read like the rest.",
 }
 
 

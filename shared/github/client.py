@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from shared.errors import Refused
-from shared.github.archive import MAX_FILE, ArchiveReader, BrokenOff, Folder, Odd, Oddity
-from shared.github.http import AskedOnce, GetJson, GitHubHttp, api_path
+from shared.github.archive import MAX_FILE, Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder
+from shared.github.http import GetJson, GitHubHttp, RequestCache, api_path
 from shared.storage.secret_store import Secrets
 
 MAX_DISCOVERED = 1000
@@ -48,7 +48,7 @@ class FoundSkill(NamedTuple):
     blob: str  # its SKILL.md, for `read_skill_md`
 
 
-class Discovered(NamedTuple):
+class RepoSkills(NamedTuple):
     skills: list[FoundSkill]
     truncated: bool
 
@@ -59,10 +59,10 @@ class GitHub:
         self._get_json: GetJson = self._http.get_json
 
     @asynccontextmanager
-    async def asking_once(self) -> AsyncIterator["GitHub"]:
+    async def with_request_cache(self) -> AsyncIterator["GitHub"]:
         """For one request about many skills of a repository: what they have in common is asked once."""
         once = copy(self)
-        asked = AskedOnce(self._get_json)
+        asked = RequestCache(self._get_json)
         once._get_json = asked.get_json
         try:
             yield once
@@ -72,9 +72,9 @@ class GitHub:
     async def close(self) -> None:
         await self._http.close()
 
-    def give_way(self) -> None:
+    def yield_quota_to_workers(self) -> None:
         """For readers: raises Deferred when GitHub's quota is so low that workers should have the rest."""
-        self._http.give_way()
+        self._http.yield_quota_to_workers()
 
     async def get_repo(self, owner: str, name: str) -> GitHubRepo:
         if not _is_name(owner, name):
@@ -127,16 +127,16 @@ class GitHub:
         except BrokenOff as error:
             raise self._http.down("the download broke off") from error
         if "SKILL.md" not in folder.files:
-            raise _no_skill(path, folder.oddities)
-        whole = folder._replace(oddities=folder.oddities + _differences(folder, tree, path))
-        return whole._replace(unseen=_fingerprint(whole, tree, path, commit))
+            raise _no_skill(path, folder.anomalies)
+        whole = folder._replace(anomalies=folder.anomalies + _differences(folder, tree, path))
+        return whole._replace(unscanned=_fingerprint(whole, tree, path, commit))
 
-    async def discover(self, repo: GitHubRepo, commit: str) -> Discovered:
+    async def discover(self, repo: GitHubRepo, commit: str) -> RepoSkills:
         """Every folder with a SKILL.md."""
         tree = await self._tree(repo, commit)
         found = [_found(repo, entry) for entry in tree.tree if _is_skill_md(entry)]
         skills = sorted(found, key=lambda skill: skill.path)
-        return Discovered(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
+        return RepoSkills(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
 
     async def read_skill_md(self, repo: GitHubRepo, skill: FoundSkill) -> bytes:
         """One SKILL.md without its repository, to look a skill up by the name in its front matter."""
@@ -264,29 +264,29 @@ def _is_skill_md_of(path: str) -> Callable[[_Entry], bool]:
     return lambda entry: entry.path == skill_md and _is_skill_md(entry)
 
 
-def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Oddity, ...]:
+def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Anomaly, ...]:
     if tree.truncated:
-        return (Oddity(Odd.UNVERIFIED, path, "GitHub cannot list all files of so large a repository."),)
+        return (Anomaly(AnomalyKind.UNVERIFIED, path, "GitHub cannot list all files of so large a repository."),)
     prefix = "" if path == "." else f"{path}/"
     ours = {e.path.removeprefix(prefix): e for e in tree.tree if e.path.startswith(prefix)}
-    known = {oddity.path for oddity in folder.oddities if oddity.hides_content}
-    is_capped = any(oddity.kind in (Odd.TOO_MANY, Odd.OVER_SIZE) for oddity in folder.oddities)
+    known = {anomaly.path for anomaly in folder.anomalies if anomaly.hides_content}
+    is_capped = any(anomaly.kind in (AnomalyKind.TOO_MANY, AnomalyKind.OVER_SIZE) for anomaly in folder.anomalies)
     different = []
     for name, entry in ours.items():
         if entry.mode == _SUBMODULE:
-            different.append(Oddity(Odd.SUBMODULE, name, "What another repository has here was not checked."))
+            different.append(Anomaly(AnomalyKind.SUBMODULE, name, "What another repository has here was not checked."))
         elif name in folder.files:
             if not _is_blob(folder.files[name], entry.sha):
-                different.append(Oddity(Odd.CHANGED, name, "The archive has other bytes than the commit."))
+                different.append(Anomaly(AnomalyKind.CHANGED, name, "The archive has other bytes than the commit."))
         elif entry.mode in _FILES and name not in known and not is_capped:
-            different.append(Oddity(Odd.LEFT_OUT, name, "A checkout has this file, the archive has not."))
+            different.append(Anomaly(AnomalyKind.LEFT_OUT, name, "A checkout has this file, the archive has not."))
     return tuple(different[:MAX_DISCOVERED])
 
 
 def _fingerprint(folder: Folder, tree: _Tree, path: str, commit: str) -> str:
     """Two folders with the same files may differ in what no scan reads, like where a link leads: what was found or
     approved of one says nothing about the other."""
-    hidden = sorted(f"{oddity.kind} {oddity.path}" for oddity in folder.oddities if oddity.hides_content)
+    hidden = sorted(f"{anomaly.kind} {anomaly.path}" for anomaly in folder.anomalies if anomaly.hides_content)
     if not hidden:
         return ""
     prefix = "" if path == "." else f"{path}/"
@@ -322,8 +322,8 @@ def _no_ref(tree: str) -> Refused:
     return Refused(f"This repository has no branch or tag {tree[:100]!r}.", "ref_not_found")
 
 
-def _no_skill(path: str, oddities: Iterable[Oddity] = ()) -> Refused:
-    if any(oddity.path == "SKILL.md" and oddity.kind is Odd.TOO_LARGE for oddity in oddities):
+def _no_skill(path: str, anomalies: Iterable[Anomaly] = ()) -> Refused:
+    if any(anomaly.path == "SKILL.md" and anomaly.kind is AnomalyKind.TOO_LARGE for anomaly in anomalies):
         return Refused("SKILL.md is larger than 1 MB, the most we check.", "skill_too_large")
     where = "at the top of this repository" if path == "." else f"in the folder {path[:200]!r} of this repository"
     return Refused(f"There is no SKILL.md {where}. A skill is a folder with a SKILL.md at its top.", "no_skill_md")

@@ -75,7 +75,7 @@ class GitHubHttp:
                     raise _astray(response)
                 await self._feed(response, feed, missing)
 
-    def give_way(self) -> None:
+    def yield_quota_to_workers(self) -> None:
         """Raises when the quota is so low that workers should have the rest."""
         quota = self._quota
         if quota and quota.resets_at > self._clock() and quota.remaining < quota.limit * RESERVED:
@@ -203,7 +203,7 @@ class GetJson(Protocol):
     async def __call__(self, path: str, type_: type[T], missing: Refused) -> T: ...
 
 
-class AskedOnce:
+class RequestCache:
     """What one request of ours asks GitHub: the same question goes out once, however many want to know."""
 
     def __init__(self, get_json: GetJson) -> None:

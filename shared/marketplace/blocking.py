@@ -32,8 +32,8 @@ class Named(NamedTuple):
     content: Mapping[str, Key]
 
 
-def content_of(content_hash: str | None, rule_set: str | None, unseen: str = "") -> dict[str, Key]:
-    return {content_hash: receipt_key(content_hash, rule_set or "", unseen)} if content_hash else {}
+def content_of(content_hash: str | None, rule_set: str | None, unscanned: str = "") -> dict[str, Key]:
+    return {content_hash: receipt_key(content_hash, rule_set or "", unscanned)} if content_hash else {}
 
 
 async def blocking_writes(named: Named, reason: str, severity: str = "high") -> list[Write]:

@@ -27,7 +27,7 @@ REPORT_TYPES = ("malicious", "misleading", "broken", "spam", "license", "other")
 MAX_DESCRIPTION = 2000
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ReaderReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A reader's word about a skill, for reviewers."""
 
     id: str
@@ -43,7 +43,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class ReportPage(NamedTuple):
-    reports: list[Report]
+    reports: list[ReaderReport]
     next_position: str | None  # None: this was the last page
     failed: list[str]
 
@@ -72,7 +72,7 @@ async def count_installs(names: Iterable[str]) -> Installed:
     return Installed(counted, sorted(asked.keys() - set(counted)))
 
 
-async def add_report(name: str, type_: str, description: str, at: datetime) -> Report:
+async def add_report(name: str, type_: str, description: str, at: datetime) -> ReaderReport:
     if type_ not in REPORT_TYPES:
         raise InvalidRequest(f"`type` must be one of {', '.join(REPORT_TYPES)}.", code="invalid_report_type")
     text = description.strip()
@@ -80,11 +80,11 @@ async def add_report(name: str, type_: str, description: str, at: datetime) -> R
         raise InvalidRequest(
             f"`description` says in 1 to {MAX_DESCRIPTION} characters what is wrong.", code="invalid_description"
         )
-    report = Report(
+    report = ReaderReport(
         id=f"{stamp(at)}-{secrets.token_hex(4)}", skill_name=name, type=type_, description=text, created_at=at
     )
 
-    added: list[Report] = []
+    added: list[ReaderReport] = []
 
     async def build() -> list[Write]:
         read = await _read_one(name)
@@ -98,9 +98,11 @@ async def add_report(name: str, type_: str, description: str, at: datetime) -> R
     return added[0]
 
 
-async def settle_report(report_id: str, outcome: str, by: str, at: datetime, also: Sequence[Write] = ()) -> Report:
+async def settle_report(
+    report_id: str, outcome: str, by: str, at: datetime, also: Sequence[Write] = ()
+) -> ReaderReport:
     """Closed, with what came of it; it no longer costs the skill any trust."""
-    settled: list[Report] = []
+    settled: list[ReaderReport] = []
 
     async def build() -> list[Write]:
         report = await get_report(report_id)
@@ -124,7 +126,7 @@ async def settle_report(report_id: str, outcome: str, by: str, at: datetime, als
     return settled[0]
 
 
-async def get_report(report_id: str) -> Report:
+async def get_report(report_id: str) -> ReaderReport:
     doc = await get_kv().get(_report_key(report_id))
     if doc is None:
         raise NotFound("There is no such report.")
@@ -163,7 +165,7 @@ def community_of(skill: Skill, counts: SkillCounts | None, at: datetime) -> Comm
     )
 
 
-_REPORT = msgspec.json.Decoder(Report)
+_REPORT = msgspec.json.Decoder(ReaderReport)
 _OPEN = "report-open"
 
 
@@ -200,7 +202,7 @@ def _counted(skill: Skill | None, counts: SkillCounts, installs: int = 0, open_r
     return counts_put(after, {"recordVersion": counts.record_version} if is_stored else ABSENT)
 
 
-def _report_put(report: Report, expect: Expect) -> Put:
+def _report_put(report: ReaderReport, expect: Expect) -> Put:
     shard = shard_of(report.id)
     attrs: dict[str, str | int] = {
         "recordVersion": report.record_version,

@@ -12,7 +12,14 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed
-from shared.records.external_scans import ExternalScan, Outcome, Status, Verdict, claimable_at, status_at
+from shared.records.external_scans import (
+    ExternalOutcome,
+    ExternalScan,
+    ExternalVerdict,
+    Status,
+    claimable_at,
+    status_at,
+)
 from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import ABSENT, SHARDS, Expect, Key, Put, Query, query_all, shard_of
 
@@ -22,7 +29,7 @@ CANDIDATES = 8  # per shard: as many scanners can claim at one moment and each s
 class ProviderSecurity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     provider: str
     status: Status
-    verdict: Verdict | None
+    verdict: ExternalVerdict | None
     score: int | None
     critical_count: int | None
     report_url: str | None = None
@@ -31,7 +38,7 @@ class ProviderSecurity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class Security(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What scanners elsewhere say of a skill. None: nobody has said anything yet."""
 
-    overall_verdict: Verdict | None
+    overall_verdict: ExternalVerdict | None
     providers: list[ProviderSecurity]
 
 
@@ -96,7 +103,7 @@ def a_request(skill_name: str, provider: str, content_hash: str, at: datetime) -
 
 
 _SCAN = msgspec.json.Decoder(ExternalScan)
-_FROM_GOOD_TO_BAD = list(Verdict)
+_FROM_GOOD_TO_BAD = list(ExternalVerdict)
 
 
 def _key(skill_name: str, provider: str) -> Key:
@@ -119,8 +126,8 @@ async def _try_put(put: Put) -> bool:
     return True
 
 
-def _badness(outcome: Outcome) -> int:
-    return _FROM_GOOD_TO_BAD.index(outcome.verdict or Verdict.PASS)
+def _badness(outcome: ExternalOutcome) -> int:
+    return _FROM_GOOD_TO_BAD.index(outcome.verdict or ExternalVerdict.PASS)
 
 
 def _provider_security(scan: ExternalScan, at: datetime) -> ProviderSecurity:

@@ -17,7 +17,7 @@ from shared.storage.content import content_hash_of
 SKILL_MD = "SKILL.md"
 
 
-async def find_given_files(skill: Skill, content_hash: str) -> dict[str, bytes] | None:
+async def find_downloadable_files(skill: Skill, content_hash: str) -> dict[str, bytes] | None:
     """None: it is not given out."""
     if skill.is_blocked:
         return None

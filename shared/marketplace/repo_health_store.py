@@ -90,7 +90,7 @@ async def _refreshed(source: str, record: _Record | None) -> RepoHealth:
 async def _ask_github(source: str) -> RepoHealth:
     owner, _, name = source.partition("://")[2].partition("/")[2].partition("/")
     at = now()
-    get_github().give_way()
+    get_github().yield_quota_to_workers()
     try:
         repo = await get_github().get_repo(owner, name)
     except Refused as refusal:

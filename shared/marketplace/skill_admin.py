@@ -20,7 +20,7 @@ from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_aliases import alias_removal
 from shared.marketplace.skill_index import skill_writes
 from shared.marketplace.skill_store import get_skill, get_versions, make_findable, version_put
-from shared.records.skills import Skill, SkillVersion, told_by
+from shared.records.skills import Skill, SkillVersion, version_metadata_of
 from shared.records.submissions import CATEGORIES, Change, State, Submission, move
 from shared.storage.kv import Put, Write
 from shared.submissions.skill_source import UPLOADS
@@ -84,7 +84,7 @@ def source_of(skill: Skill) -> str:
 
 
 def named(skill: Skill) -> Named:
-    return Named(skill.name, source_of(skill), content_of(skill.content_hash, skill.rule_set, skill.unseen))
+    return Named(skill.name, source_of(skill), content_of(skill.content_hash, skill.rule_set, skill.unscanned))
 
 
 def block_writes(skill: Skill, reason: str) -> list[Write]:
@@ -110,9 +110,9 @@ async def _cleared_by(skill: Skill, submission: Submission | None, actor: str, r
 
 async def _found_by_rules(skill: Skill, submission: Submission | None) -> Receipt | None:
     """The last scan of this content. What an older release took out says only on its submission under which rules."""
-    keys = [receipt_key(skill.content_hash, skill.rule_set or "", skill.unseen)]
+    keys = [receipt_key(skill.content_hash, skill.rule_set or "", skill.unscanned)]
     if submission and submission.content_hash == skill.content_hash:
-        keys.append(receipt_key(skill.content_hash, submission.rule_set or "", submission.unseen))
+        keys.append(receipt_key(skill.content_hash, submission.rule_set or "", submission.unscanned))
     read = await get_kv().get_many(keys)
     if read.failed:
         raise Unavailable("The receipt of this skill could not be read.")
@@ -226,7 +226,7 @@ def _with_current(skill: Skill, version: SkillVersion) -> Skill:
         commit=version.commit,
         updated_at=at,
         unindexed_since=at,
-        **(told_by(version.told) if version.told else {}),
+        **(version_metadata_of(version.metadata) if version.metadata else {}),
     )
 
 

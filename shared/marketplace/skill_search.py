@@ -26,7 +26,7 @@ from shared.marketplace.skill_index import (
 from shared.records.search_words import LONGEST_WORD, begins, is_match, joined, query_words, skill_words
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.kv import LISTS, SHARDS, Page, Query, Row, rows_per_partition
-from shared.submissions.word_index import LONGEST_LIST, MAX_LISTS, Entry, WordList, read_words
+from shared.submissions.word_index import LONGEST_LIST, MAX_LISTS, WordEntry, WordList, read_words
 
 
 class SkillQuery(NamedTuple):
@@ -115,7 +115,7 @@ def _is_shown(query: SkillQuery, row: Candidate, read: ReadSkills) -> bool:
 async def _in_order(query: SkillQuery) -> Candidates:
     if query.sort != "installs" and not query.words and query.facets:
         return await _newest_with_facets(query)
-    members, rows = await asyncio.gather(_lists(query, _facets_beside_order(query)), _spine(query))
+    members, rows = await asyncio.gather(_lists(query, _facets_beside_order(query)), _candidates_in_order(query))
     known = [each.names for each in members if each.is_complete]
     if query.sort == "installs" and known and len(all_there_are := set.intersection(*known)) <= query.limit:
         return Candidates([Candidate("", name) for name in all_there_are], is_in_order=False)
@@ -123,7 +123,7 @@ async def _in_order(query: SkillQuery) -> Candidates:
     return Candidates(kept, rows.end)
 
 
-async def _spine(query: SkillQuery) -> Candidates:
+async def _candidates_in_order(query: SkillQuery) -> Candidates:
     """Skills in the order asked for, as far as one page of each partition goes: all of them, or of the category."""
     name, index = _order(query)
     limit = LONGEST_LIST if query.words or _facets_beside_order(query) else rows_per_partition(query.limit)
@@ -131,7 +131,7 @@ async def _spine(query: SkillQuery) -> Candidates:
     queries = [Query(pk, index, before=query.after, descending=True, limit=limit) for pk in pks]
     pages = await asyncio.gather(*map(get_kv().query, queries))
     rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
-    end = _horizon(pages)
+    end = _complete_until(pages)
     return Candidates([Candidate(row.sort, _name_of(row)) for row in rows if end is None or row.sort >= end], end)
 
 
@@ -161,13 +161,13 @@ async def _newest_with_facets(query: SkillQuery) -> Candidates:
     pks = [facet_partition(key, value) for key, value in query.facets.items()]
     queries = [Query(pk, before=query.after, descending=True, limit=limit) for pk in pks]
     pages = await asyncio.gather(*map(get_kv().query, queries))
-    end = _horizon(pages)
+    end = _complete_until(pages)
     others = [{row.sort for row in page.rows} for page in pages[1:]]
     in_all = [row.sort for row in pages[0].rows if all(row.sort in sorts for sorts in others)]
     return Candidates([Candidate(sort, sort.split("#", 1)[1]) for sort in in_all if end is None or sort >= end], end)
 
 
-def _horizon(pages: Iterable[Page]) -> str | None:
+def _complete_until(pages: Iterable[Page]) -> str | None:
     """Down to here nothing is missing. None: every partition was read to its end."""
     return max((page.rows[-1].sort for page in pages if page.more), default=None)
 
@@ -183,9 +183,9 @@ async def _best_matches(query: SkillQuery) -> Candidates:
     """Sorted by how well the name matches. Of a single word the indexes have that order themselves, so a page of them
     is enough; several words are compared, as long as one of their lists is complete."""
     if query.after is None and len(query.words) == 1 and not query.facets:
-        return await _walk(query)
+        return await _scan_prefix(query)
     if query.after and query.after.startswith(("n", "w")):
-        return await _walk(query)
+        return await _scan_prefix(query)
     lists, named = await asyncio.gather(_lists(query, query.facets), _named(query))
     known = [each.names for each in lists if each.is_complete]
     if not known:
@@ -203,21 +203,21 @@ async def _lists(query: SkillQuery, facets: Mapping[str, str]) -> list[WordList]
 
 async def _read_facet(key: str, value: str) -> WordList:
     page = await get_kv().query(Query(facet_partition(key, value), descending=True, limit=LONGEST_LIST))
-    return WordList([Entry(row.sort, "", row.sort.split("#", 1)[1]) for row in page.rows], not page.more)
+    return WordList([WordEntry(row.sort, "", row.sort.split("#", 1)[1]) for row in page.rows], not page.more)
 
 
 def _rank(name: str, wanted: str) -> int:
-    own = _called(name, wanted)
+    own = _matching_name(name, wanted)
     return 2 if own is None else int(own != wanted)
 
 
-def _called(name: str, wanted: str) -> str | None:
+def _matching_name(name: str, wanted: str) -> str | None:
     """Which of its names begins so: the last part or all of it, the first in the order of the index."""
     own = (joined(name.rpartition("/")[2]), joined(name))
     return min((each for each in own if begins(wanted, each)), default=None)
 
 
-async def _walk(query: SkillQuery) -> Candidates:
+async def _scan_prefix(query: SkillQuery) -> Candidates:
     """Names that begin like what was asked for, then words, each in the order of its index: whole ones first."""
     if query.after and query.after.startswith("w"):
         # A long page: most of what has the word may have been shown for its name, and is only passed over.
@@ -240,15 +240,15 @@ def _walked(query: SkillQuery, named: WordList, found: WordList) -> Candidates:
     shown = {row.name for row in first}
     # On a later page whoever is called so was shown before. On the first one they are all here: who is not is not in
     # the list of names yet, and is found by the word.
-    left = (e for e in found.entries if e.name not in shown and not (query.after and _called(e.name, wanted)))
+    left = (e for e in found.entries if e.name not in shown and not (query.after and _matching_name(e.name, wanted)))
     others = (Candidate(f"w{e.sort}", e.name, e.word) for e in left)
     rows = [*first, *islice(others, query.limit + 1)]
     return Candidates(rows, None if found.is_complete else f"w{found.entries[-1].sort}")
 
 
-def _is_called(entry: Entry, wanted: str) -> bool:
+def _is_called(entry: WordEntry, wanted: str) -> bool:
     """Whoever is in the list twice, by the last part of its name and by all of it, is shown the first time."""
-    own = _called(entry.name, wanted)
+    own = _matching_name(entry.name, wanted)
     return own is not None and entry.word == own[:LONGEST_WORD]
 
 

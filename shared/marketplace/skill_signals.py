@@ -16,14 +16,14 @@ from shared.records.decision import Trust
 from shared.records.skills import Skill, SkillCounts, full_name, split_name
 
 
-class Standing(NamedTuple):
+class SkillSignals(NamedTuple):
     trust: Trust
     installs: int | None
     stars: int | None
     is_tainted: bool | None  # another skill of its author is blocked
 
 
-async def get_standings(skills: Sequence[Skill], counts: Mapping[str, SkillCounts]) -> dict[str, Standing]:
+async def get_skill_signals(skills: Sequence[Skill], counts: Mapping[str, SkillCounts]) -> dict[str, SkillSignals]:
     """By name. `counts` by the name in lower case."""
     sources = {skill.repo_url.lower() for skill in skills if skill.repo_url}
     healths, blocked = await asyncio.gather(find_repo_healths(sources), count_blocked(map(_owner, skills)))
@@ -37,10 +37,10 @@ def _standing(
     healths: Mapping[str, RepoHealth],
     blocked: Mapping[str, int],
     at: datetime,
-) -> Standing:
+) -> SkillSignals:
     health = healths.get((skill.repo_url or "").lower())
     others = blocked.get(_owner(skill).lower())
-    return Standing(
+    return SkillSignals(
         trust=trust_of(skill, counts, at),
         installs=counts.installs if counts else None,
         stars=health.stars if health else None,

@@ -30,13 +30,13 @@ from shared.records.skills import (
     Skill,
     SkillCounts,
     SkillVersion,
-    Told,
+    VersionMetadata,
     folder_spelled,
     full_name,
     is_version,
     next_version,
     sort_key,
-    told_by,
+    version_metadata_of,
 )
 from shared.records.submissions import CATEGORIES, Change, State, Submission, move
 from shared.scanner import ScanReport
@@ -268,7 +268,7 @@ def _lifted(current: Skill, submission: Submission) -> list[Write]:
         verdict=submission.verdict,
         score=submission.score,
         rule_set=submission.rule_set,
-        unseen=submission.unseen,
+        unscanned=submission.unscanned,
         unindexed_since=submission.updated_at,  # its tier may be another one: the stuck scan writes the facet
         record_version=current.record_version + 1,
     )
@@ -301,7 +301,7 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         repo_id=submission.repo_id,
         folder=folder_spelled(submission.skill_name, submission.skill_path, submission.repo_url),
         rule_set=submission.rule_set,
-        unseen=submission.unseen,
+        unscanned=submission.unscanned,
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
         was_blocked=current.was_blocked if current else False,
@@ -321,7 +321,7 @@ def _version_of(skill: Skill, since: str) -> SkillVersion:
         score=skill.score,
         commit=skill.commit,
         diff_summary=since,
-        told=Told(**told_by(skill)),
+        metadata=VersionMetadata(**version_metadata_of(skill)),
     )
 
 

@@ -6,7 +6,7 @@ from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, NotFound
 from shared.marketplace.skill_store import migrate_skill_slugs
 from shared.moderation.index_rebuild import RebuildProgress, rebuild_index
-from shared.moderation.recount import Progress, count_on, set_right
+from shared.moderation.recount import Progress, apply_repairs, continue_recount
 from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Check, Put
 from shared.storage.secret_store import AdminToken
@@ -15,19 +15,19 @@ from shared.storage.secret_store import AdminToken
 async def recount(by: AdminToken, run_id: str | None = None) -> Progress:
     """As far as the time allows; go on with its run id while there is no result."""
     require_role(by, "reviewer")
-    return await count_on(run_id)
+    return await continue_recount(run_id)
 
 
 async def repair_counters(by: AdminToken, why: str, run_id: str | None = None) -> Progress:
     """Sets right what a recount finds, once it is done. What was too busy for a verdict is left as it is."""
     require_role(by, "admin")
     reason = reason_of(why)
-    progress = await count_on(run_id)
+    progress = await continue_recount(run_id)
     if progress.recount is None:
         return progress
     drift = progress.recount.drift
     subject = ", ".join(f"{state} {-n:+d}" for state, n in drift.items()) or "nothing to set right"
-    await set_right(progress.recount, progress.repairs, [audit_put(by, "repair counters", subject, reason)])
+    await apply_repairs(progress.recount, progress.repairs, [audit_put(by, "repair counters", subject, reason)])
     return progress
 
 

@@ -56,7 +56,7 @@ class Progress(NamedTuple):
     recount: Recount | None  # None: go on
 
 
-async def count_on(run_id: str | None = None) -> Progress:
+async def continue_recount(run_id: str | None = None) -> Progress:
     """Starts a count, or goes on with one. The same call twice counts nothing twice."""
     before = await get_run(run_id) if run_id else await start_run(await find_repairs())
     run = await walk(before)
@@ -74,7 +74,7 @@ async def find_repairs() -> int:
     return 0 if doc is None else int(msgspec.json.decode(doc)["repairs"])
 
 
-async def set_right(recount: Recount, repairs: int, also: Sequence[Write]) -> None:
+async def apply_repairs(recount: Recount, repairs: int, also: Sequence[Write]) -> None:
     expect: Expect = {"repairs": repairs} if repairs else ABSENT
     guard = Put(_REPAIRS, encode({"repairs": repairs + 1}), {"repairs": repairs + 1}, expect)
     adds = [Add(key, {name: -n for name, n in drift.items()}) for key, drift in recount.drift_by_counter.items()]

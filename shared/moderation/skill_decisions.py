@@ -10,7 +10,7 @@ from shared.db import get_settings, now
 from shared.errors import Conflict, InvalidRequest, Unavailable
 from shared.evidence.blocklist import BlockEntry, add_block, blocked_by, remove_block
 from shared.marketplace import community, skill_admin
-from shared.marketplace.community import Report
+from shared.marketplace.community import ReaderReport
 from shared.marketplace.reputation import FULL_NAME, source_named
 from shared.marketplace.skill_admin import source_of
 from shared.marketplace.skill_aliases import get_namesakes
@@ -109,7 +109,7 @@ async def delete_skill(name: str, by: AdminToken, why: str) -> Skill:
     return await find_skill(skill.name) or skill
 
 
-async def settle_report(report_id: str, by: AdminToken, why: str) -> Report:
+async def settle_report(report_id: str, by: AdminToken, why: str) -> ReaderReport:
     """What came of it, in words: it no longer costs the skill any trust."""
     require_role(by, "admin")
     reason = reason_of(why)

@@ -249,7 +249,7 @@ async def _published(submission: Submission) -> Skill | None:
 
 
 def _named(submission: Submission, skill: Skill | None) -> Named:
-    sent = content_of(submission.content_hash, submission.rule_set, submission.unseen)
+    sent = content_of(submission.content_hash, submission.rule_set, submission.unscanned)
     return Named(submission.skill_name, submission.source, {**(named(skill).content if skill else {}), **sent})
 
 
@@ -301,7 +301,7 @@ async def _commit(change_at: ChangeAt, also: list[Write]) -> Submission:
 async def _send(submission: Submission) -> Submission:
     """The record is its own outbox: what cannot be sent now, the stuck scan sends."""
     try:
-        await get_queue().send(submission.id, turn=submission.turn)
+        await get_queue().send(submission.id, generation=submission.generation)
     except Unavailable:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
     return submission

@@ -23,7 +23,7 @@ class Status(StrEnum):
     TIMED_OUT = "TIMED_OUT"
 
 
-class Verdict(StrEnum):
+class ExternalVerdict(StrEnum):
     """From good to bad."""
 
     PASS = "PASS"  # noqa: S105 - a verdict, not a password
@@ -31,23 +31,23 @@ class Verdict(StrEnum):
     FAIL = "FAIL"
 
 
-class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ExternalFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     severity: Literal["critical", "high", "medium", "low"]
     title: Text
     file: Text | None = None
     line: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ExternalOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What a scanner reports. FAILED: it could not look, so it says nothing about the skill."""
 
     status: Literal["COMPLETED", "FAILED"]
-    verdict: Verdict | None = None
+    verdict: ExternalVerdict | None = None
     score: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
     critical_count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     summary: Text | None = None
     report_url: Link | None = None
-    findings: Annotated[tuple[Finding, ...], msgspec.Meta(max_length=MAX_FINDINGS)] = ()
+    findings: Annotated[tuple[ExternalFinding, ...], msgspec.Meta(max_length=MAX_FINDINGS)] = ()
 
 
 class ExternalScan(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -60,7 +60,7 @@ class ExternalScan(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     claim_id: str | None = None
     lease_until: datetime | None = None
     finished_at: datetime | None = None
-    outcome: Outcome | None = None
+    outcome: ExternalOutcome | None = None
 
 
 def status_at(scan: ExternalScan, now: datetime) -> Status:
@@ -82,22 +82,22 @@ def claimed(scan: ExternalScan, claim_id: str, now: datetime) -> ExternalScan:
     return _next(scan, claim_id=claim_id, claims=scan.claims + 1, lease_until=now + SCAN_LEASE)
 
 
-def finished(scan: ExternalScan, outcome: Outcome, now: datetime) -> ExternalScan:
+def finished(scan: ExternalScan, outcome: ExternalOutcome, now: datetime) -> ExternalScan:
     return _next(scan, outcome=outcome, finished_at=now)
 
 
-def is_critical(outcome: Outcome) -> bool:
+def is_critical(outcome: ExternalOutcome) -> bool:
     return outcome.critical_count > 0
 
 
-def problem_of(outcome: Outcome) -> str | None:
+def problem_of(outcome: ExternalOutcome) -> str | None:
     """What makes a report contradict itself, as a sentence."""
     if outcome.status == "FAILED":
         told = (outcome.verdict, outcome.score, outcome.critical_count, outcome.findings)
         return None if told == (None, None, 0, ()) else "A scan that FAILED has no verdict, score or findings."
     if outcome.verdict is None:
         return "A scan that is COMPLETED has a `verdict`: PASS, CONCERNS or FAIL."
-    if is_critical(outcome) and outcome.verdict is not Verdict.FAIL:
+    if is_critical(outcome) and outcome.verdict is not ExternalVerdict.FAIL:
         return "A result with critical findings has the verdict FAIL."
     return None
 

@@ -29,7 +29,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     repo_id: int | None = None
     folder: str | None = None  # as the repository spells it, where that is not the slug: clients look for it there
     rule_set: str | None = None
-    unseen: str = ""  # what of its source no scan could read, as its receipt names it
+    # What of its source no scan could read, as its receipt names it.
+    unscanned: str = msgspec.field(default="", name="unseen")
     versions: int = 1
     record_version: int = 1
     is_blocked: bool = False
@@ -53,7 +54,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return self.commit is not None and self.ref is None and self.repo_id is not None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class VersionMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What differs between versions beside the content: the fields of a skill that follow its current version."""
 
     display_name: str
@@ -64,11 +65,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     verdict: str | None
     judge_score: int | None
     rule_set: str | None
-    unseen: str = ""
+    unscanned: str = msgspec.field(default="", name="unseen")
 
 
-def told_by(skill: "Skill | Told") -> dict[str, Any]:
-    return {name: getattr(skill, name) for name in Told.__struct_fields__}
+def version_metadata_of(skill: "Skill | VersionMetadata") -> dict[str, Any]:
+    return {name: getattr(skill, name) for name in VersionMetadata.__struct_fields__}
 
 
 class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -94,7 +95,7 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     yank_reason: str | None = None
     diff_summary: str | None = None
     # What the skill says of itself in this version, for when it becomes the current one again.
-    told: Told | None = None
+    metadata: VersionMetadata | None = msgspec.field(default=None, name="told")
 
 
 class SkillName(NamedTuple):

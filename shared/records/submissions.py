@@ -75,7 +75,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
     message_id: str
     receives: int = 1
-    turn: int = 0  # of the record when the message was sent
+    generation: int = msgspec.field(default=0, name="turn")  # of the record when the message was sent
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -93,15 +93,17 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     version: int = 1  # rises with every write
     fence: int = 0  # rises with every claim: a holder of an older one changes nothing
     seq: int = 1  # of the newest history entry
-    turn: int = 0  # rises when a worker takes the record on: messages of an earlier turn are copies
-    taken_on_by: Delivery | None = None
+    # Rises with every claim and every wait: messages of an earlier generation are superseded.
+    generation: int = msgspec.field(default=0, name="turn")
+    claimed_delivery: Delivery | None = msgspec.field(default=None, name="takenOnBy")
     attempts: int = 0
     lease_owner: str | None = None
     lease_until: datetime | None = None
     not_before: datetime | None = None
     resent_at: datetime | None = None
     content_hash: str | None = None
-    unseen: str = ""  # a fingerprint of what no scan could read beside the content
+    # A fingerprint of what no scan could read beside the content.
+    unscanned: str = msgspec.field(default="", name="unseen")
     commit: str | None = None
     scanned_commit: str | None = None  # the commit that content, verdict and score are of
     ref: str | None = None  # None: the head of the default branch, or an upload
@@ -203,7 +205,7 @@ def claim(
         fence=submission.fence + 1,
         attempts=submission.attempts + 1,
         not_before=None,
-        **({} if by is None else taken_on(submission, by)),
+        **({} if by is None else claimed_by(submission, by)),
     )
     after = msgspec.structs.replace(claimed.after, version=before.version + 1)
     return Change(before, after, entries + claimed.entries)
@@ -220,17 +222,17 @@ def touch(submission: Submission, **set_: Any) -> Change:
     return Change(submission, _next(submission, **set_), ())
 
 
-def taken_on(submission: Submission, by: Delivery) -> dict[str, Any]:
+def claimed_by(submission: Submission, by: Delivery) -> dict[str, Any]:
     """From here on its worker answers for the record: with the message it holds, until it has sent another one."""
-    return {"turn": submission.turn + 1, "taken_on_by": by}
+    return {"generation": submission.generation + 1, "claimed_delivery": by}
 
 
-def is_copy(submission: Submission, delivery: Delivery) -> bool:
+def is_superseded(submission: Submission, delivery: Delivery) -> bool:
     """Another message stands for the record, so this one may go. Not when this very message was taken on and is back:
     then its worker died, perhaps before it had sent another one."""
-    by = submission.taken_on_by
+    by = submission.claimed_delivery
     is_back = by is not None and by.message_id == delivery.message_id and by.receives < delivery.receives
-    return delivery.turn < submission.turn and not is_back
+    return delivery.generation < submission.generation and not is_back
 
 
 class Rescue(StrEnum):

@@ -84,14 +84,14 @@ class Block(msgspec.Struct, frozen=True):
     documented: bool
 
 
-def page_for(path: str, text: str, about_attacks: bool = False) -> "Page":
+def text_layout_for(path: str, text: str, about_attacks: bool = False) -> "TextLayout":
     lowered = path.lower()
     if lowered.endswith(MARKDOWN) or lowered.endswith((".txt", ".rst", ".adoc")):
         return MarkdownPage(text, PurePosixPath(lowered).name != "skill.md", about_attacks)
     return ScriptPage(text, _kinds_of_file(lowered, text))
 
 
-class Page:
+class TextLayout:
     """One text file, asked where a line and column stand."""
 
     def __init__(self, text: str) -> None:
@@ -104,7 +104,7 @@ class Page:
         return self.lines[max(0, line - 1 - count) : line - 1]
 
 
-class ScriptPage(Page):
+class ScriptPage(TextLayout):
     def __init__(self, text: str, kinds: frozenset[str]) -> None:
         super().__init__(text)
         self.kinds = kinds
@@ -128,7 +128,7 @@ class ScriptPage(Page):
         return False
 
 
-class MarkdownPage(Page):
+class MarkdownPage(TextLayout):
     def __init__(self, text: str, title_counts: bool = False, about_attacks: bool = False) -> None:
         super().__init__(text)
         self.text = text

@@ -10,7 +10,7 @@ import msgspec
 import yara_x
 
 from shared.scanner import decoding, hidden_text
-from shared.scanner.context import HIDDEN, Page, Place, page_for
+from shared.scanner.context import HIDDEN, Place, TextLayout, text_layout_for
 from shared.scanner.pack import Pack, Rule, load_excuses, load_matcher, load_pack, rule_id_of
 
 MAX_MATCHES = 2000
@@ -78,7 +78,7 @@ class TextFile(msgspec.Struct, frozen=True):
 def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     """All hits in a file: as written, with its tricks undone, and inside what it decodes to."""
     pack = load_pack()
-    page = page_for(file.path, file.text, file.about_attacks)
+    page = text_layout_for(file.path, file.text, file.about_attacks)
     hits = _hits_in(pack, file.path, page, file.text, deadline)
     seen = {(hit.rule.id, hit.line) for hit in hits}
     if (folded := decoding.fold(file.text)) is not None:
@@ -89,7 +89,7 @@ def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     return hits
 
 
-def _hits_in(pack: Pack, path: str, page: Page, text: str, deadline: Deadline) -> list[Hit]:
+def _hits_in(pack: Pack, path: str, page: TextLayout, text: str, deadline: Deadline) -> list[Hit]:
     data = text.encode("utf-8", "surrogatepass").lower()
     lines, commands = _Lines(data), _Lines(CONTINUATION.sub(b"  ", data))
     hits: dict[tuple[str, int], Hit] = {}
@@ -116,7 +116,7 @@ def _hits_in(pack: Pack, path: str, page: Page, text: str, deadline: Deadline) -
     return list(hits.values())
 
 
-def _hits_in_blob(pack: Pack, path: str, page: Page, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
+def _hits_in_blob(pack: Pack, path: str, page: TextLayout, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
     """What a blob decodes to was meant not to be read, so it stands in hidden text wherever the blob stands."""
     text = hidden_text.plain(blob.text)
     data = text.encode("utf-8", "surrogatepass").lower()

@@ -71,7 +71,7 @@ class ScannedFile(msgspec.Struct, frozen=True):
     skipped: str = ""  # why it was not read as text; empty when it was
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+class ScanManifest(msgspec.Struct, frozen=True, kw_only=True):
     scanner_version: str
     rule_set_version: str
     content_hash: str
@@ -88,20 +88,20 @@ class ScanReport(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[Capability, ...]
     front_matter: FrontMatter
     signature: tuple[int, ...]
-    receipt: Receipt
+    receipt: ScanManifest
 
     def adding(self, findings: Iterable[Finding] = (), incomplete: Iterable[str] = ()) -> "ScanReport":
         """The same scan with what was learned beside it, such as that it resembles a blocked skill; decided again."""
         together = tuple(sorted({*self.findings, *findings}, key=most_serious_first))
-        unseen = (*self.incomplete, *incomplete)
-        decision = decide(together, unseen).as_dict()
-        return msgspec.structs.replace(self, findings=together, incomplete=unseen, **decision)
+        unscanned = (*self.incomplete, *incomplete)
+        decision = decide(together, unscanned).as_dict()
+        return msgspec.structs.replace(self, findings=together, incomplete=unscanned, **decision)
 
     def as_dict(self) -> dict[str, Any]:
         return dict(msgspec.to_builtins(self))
 
 
-class Decision(msgspec.Struct, frozen=True):
+class ScanDecision(msgspec.Struct, frozen=True):
     verdict: Verdict
     action: Action
     certain: bool
@@ -117,14 +117,14 @@ POINTS = {Severity.CRITICAL: 25, Severity.HIGH: 15, Severity.MEDIUM: 8, Severity
 SCORE_BAND = {Verdict.PASS: (80, 100), Verdict.CONCERNS: (50, 79), Verdict.FAIL: (0, 49)}
 
 
-def decide(findings: Iterable[Finding], incomplete: Iterable[str]) -> Decision:
+def decide(findings: Iterable[Finding], incomplete: Iterable[str]) -> ScanDecision:
     """The action of the rules that hit decides; points are only shown to people."""
     findings = list(findings)
     action = min((f.action for f in findings), key=ACTION_ORDER.index, default=Action.NONE)
     verdict = verdict_for(action, bool(list(incomplete)))
     blocks = [f for f in findings if f.action is Action.BLOCK]
     certain = any(f.certain for f in blocks) or len({f.category for f in blocks}) >= 2
-    return Decision(verdict, action, certain, score_for(findings, verdict))
+    return ScanDecision(verdict, action, certain, score_for(findings, verdict))
 
 
 def verdict_for(action: Action, incomplete: bool) -> Verdict:

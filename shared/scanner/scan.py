@@ -22,7 +22,7 @@ from shared.scanner.report import (
     Action,
     Finding,
     FrontMatter,
-    Receipt,
+    ScanManifest,
     ScanReport,
     decide,
     most_serious_first,
@@ -86,7 +86,7 @@ def _report(
         capabilities=find_capabilities(front_matter, hits),
         front_matter=front_matter,
         signature=sign("\n".join(file.text for file in texts)),
-        receipt=Receipt(
+        receipt=ScanManifest(
             scanner_version=SCANNER_VERSION,
             rule_set_version=rule_set_version(),
             content_hash=inventory.content_hash,

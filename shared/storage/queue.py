@@ -25,7 +25,7 @@ class Message(msgspec.Struct, frozen=True):
 
     id: str
     schema: int
-    turn: int = 0  # of the record when this was sent
+    generation: int = msgspec.field(default=0, name="turn")  # of the record when this was sent
 
 
 class Depth(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,9 +37,9 @@ class Depth(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Queue(Protocol):
-    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None: ...
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), generation: int = 0) -> None: ...
 
-    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+    async def retry_in(self, receipt: str, delay: timedelta) -> None:
         """A received message reappears after the delay instead of the queue's visibility timeout."""
         ...
 
@@ -50,8 +50,8 @@ class Queue(Protocol):
         ...
 
 
-def body_of(submission_id: str, turn: int = 0) -> str:
-    later = {"turn": turn} if turn else {}
+def body_of(submission_id: str, generation: int = 0) -> str:
+    later = {"turn": generation} if generation else {}
     return msgspec.json.encode({"schema": SCHEMA, "id": submission_id, **later}).decode()
 
 
@@ -77,11 +77,11 @@ class SqsQueue:
         self._wire = wire
         self._url = url
 
-    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None:
-        body = body_of(submission_id, turn)
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), generation: int = 0) -> None:
+        body = body_of(submission_id, generation)
         await self._call("SendMessage", {"MessageBody": body, "DelaySeconds": whole_seconds(delay)})
 
-    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+    async def retry_in(self, receipt: str, delay: timedelta) -> None:
         params = {"ReceiptHandle": receipt, "VisibilityTimeout": whole_seconds(delay)}
         await self._call("ChangeMessageVisibility", params)
 

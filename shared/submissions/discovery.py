@@ -13,7 +13,7 @@ from shared.records.submissions import Submission
 from shared.storage.kv import query_all
 from shared.submissions.skill_source import (
     Asked,
-    Place,
+    PinnedRepo,
     Repo,
     asked_by,
     find_folder,
@@ -28,7 +28,11 @@ from shared.submissions.submission_store import get_submissions_fresh
 from shared.telemetry import logger
 from shared.timing import RESOLVE_BUDGET
 
-_SILENT = (Deferred, NeedsPerson, TimeoutError)  # also when it sends us elsewhere: whoever works on it parks it
+GITHUB_UNAVAILABLE = (
+    Deferred,
+    NeedsPerson,
+    TimeoutError,
+)  # also when it sends us elsewhere: whoever works on it parks it
 UNKNOWN = "unknown"  # it was submitted, but its record cannot be read at the moment
 
 
@@ -58,7 +62,7 @@ async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
     try:
         found = await get_github().get_repo(repo.owner, repo.name)
         pinned = await get_github().resolve_ref(found, repo.tree)
-        get_github().give_way()
+        get_github().yield_quota_to_workers()
         listed = await get_github().discover(found, pinned.commit)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
@@ -97,11 +101,11 @@ async def identity_on_github(asking: Asking, sent: Identity) -> Identity:
         async with asyncio.timeout_at(until):
             found = await github.get_repo(repo.owner, repo.name)
             pinned = await github.resolve_ref(found, asked.tree)
-            github.give_way()
-            path = await find_folder(github, Place(found, pinned), asked.name)
+            github.yield_quota_to_workers()
+            path = await find_folder(github, PinnedRepo(found, pinned), asked.name)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
-    except _SILENT:
+    except GITHUB_UNAVAILABLE:
         return sent
     return Identity(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
 
@@ -113,7 +117,7 @@ async def find_head(asking: Asking, existing: Submission) -> str | None:
         async with asyncio.timeout_at(until):
             found = await github.get_repo(repo.owner, repo.name)
             return (await github.resolve_ref(found, tree_of(existing))).commit
-    except (Refused, *_SILENT) as silent:
+    except (Refused, *GITHUB_UNAVAILABLE) as silent:
         logger.info("head not known", extra={"submission": existing.id, "problem": str(silent)})
         return None
 

@@ -28,25 +28,25 @@ POSITION_PATTERN = (
 _POSITION = re.compile(POSITION_PATTERN)
 
 
-class Event(NamedTuple):
+class FeedEvent(NamedTuple):
     position: str
     row: SubmissionRow
 
 
-class Events(NamedTuple):
-    events: list[Event]
+class FeedPage(NamedTuple):
+    events: list[FeedEvent]
     last_id: str  # where the next answer continues
     is_reset: bool = False  # the position is older than the feed: load the list again
     has_more: bool = False  # the answer is full: ask again at once
 
 
-async def get_events(since: str | None, at: datetime) -> Events:
+async def get_events(since: str | None, at: datetime) -> FeedPage:
     """Everything after `since` and what its last ten seconds repeat: at most five minutes, or 500 new events."""
     if since is None:
-        return Events([], stamp(at))
+        return FeedPage([], stamp(at))
     position, time = _read_position(since)
     if time < at - FEED_TTL:
-        return Events([], stamp(at), is_reset=True)
+        return FeedPage([], stamp(at), is_reset=True)
     end = min(at, time + LONGEST_WINDOW)
     rows = await _rows_between(time - OVERLAP, end)
     repeated = [row for row in rows if row.sort <= position]
@@ -54,7 +54,7 @@ async def get_events(since: str | None, at: datetime) -> Events:
     is_cut = len(new) > MAX_EVENTS
     shown = _newest_of_each(repeated) + new[:MAX_EVENTS]
     last_id = new[MAX_EVENTS - 1].sort if is_cut else max(stamp(end), position)
-    return Events(_parse(shown), last_id, has_more=is_cut or end < at)
+    return FeedPage(_parse(shown), last_id, has_more=is_cut or end < at)
 
 
 _ROW = msgspec.json.Decoder(SubmissionRow)
@@ -97,8 +97,8 @@ def _newest_of_each(rows: list[Row]) -> list[Row]:
     return sorted(by_id.values(), key=lambda row: row.sort)
 
 
-def _parse(rows: list[Row]) -> list[Event]:
+def _parse(rows: list[Row]) -> list[FeedEvent]:
     positions = {row.key: row.sort for row in rows}
     parsed, malformed = parse_each({row.key: row.text for row in rows}, _ROW)
     kept = [positions[row.key] for row in rows if row.key not in malformed]
-    return [Event(position, row) for position, row in zip(kept, parsed, strict=True)]
+    return [FeedEvent(position, row) for position, row in zip(kept, parsed, strict=True)]

@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.access.idempotency import Idempotency, Outcome, answer_put, find_answered, part_of, remember_all, take_key
+from shared.access.idempotency import (
+    Idempotency,
+    RememberedOutcome,
+    answer_put,
+    find_answered,
+    part_of,
+    remember_all,
+    take_key,
+)
 from shared.db import get_content, get_github, get_kv, get_queue, get_secrets, get_settings, now
 from shared.errors import (
     ConditionFailed,
@@ -57,7 +65,7 @@ class NotAccepted(NamedTuple):
     message: str
 
 
-class NamedSkill(NamedTuple):
+class RequestedSkill(NamedTuple):
     name: str | None
     path: str | None
 
@@ -98,7 +106,7 @@ async def submit_repo(
 
 
 async def submit_several(
-    repo_url: str, skills: Sequence[NamedSkill], sent_by: str | None, idempotency: Idempotency | None
+    repo_url: str, skills: Sequence[RequestedSkill], sent_by: str | None, idempotency: Idempotency | None
 ) -> list[Accepted | NotAccepted]:
     """Each stands for itself: one that cannot be accepted is told among the others. What they have in common is looked
     at once, and GitHub has as long for all of them as for one."""
@@ -111,7 +119,7 @@ async def submit_several(
     if taken and taken.outcomes is not None:
         return await _answered_before(taken.outcomes)
     parts = [part_of(idempotency, taken, n) if idempotency and taken else None for n in range(len(skills))]
-    async with get_github().asking_once() as github:
+    async with get_github().with_request_cache() as github:
         in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
         several = _Several(asking_about(repo, github), sent_by, in_flight, iter(range(room)))
         is_resumed = taken is not None and not taken.is_first
@@ -126,7 +134,7 @@ async def submit_several(
 
 async def send_or_leave_to_scan(submission: Submission) -> None:
     try:
-        await get_queue().send(submission.id, turn=submission.turn)
+        await get_queue().send(submission.id, generation=submission.generation)
     except Unavailable:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
 
@@ -139,7 +147,7 @@ class _Several(NamedTuple):
     in_flight: asyncio.Semaphore  # so that the store is not asked for all of them at one instant
     places: Iterator[int]  # left in the queue; who was accepted before has one already
 
-    async def submit(self, skill: NamedSkill, part: Idempotency | None, is_resumed: bool) -> Accepted:
+    async def submit(self, skill: RequestedSkill, part: Idempotency | None, is_resumed: bool) -> Accepted:
         sent = identity_as_sent(self.asking.repo, skill.name, skill.path)
         if is_resumed and (earlier := await _find_earlier(part)):
             return earlier
@@ -175,13 +183,13 @@ def _may_be_asked_again(answer: Accepted | NotAccepted) -> bool:
     return isinstance(answer, NotAccepted) and answer.code == QUEUE_FULL
 
 
-def _outcome_of(answer: Accepted | NotAccepted) -> Outcome:
+def _outcome_of(answer: Accepted | NotAccepted) -> RememberedOutcome:
     if isinstance(answer, NotAccepted):
-        return Outcome(code=answer.code, message=answer.message)
-    return Outcome(id=answer.submission.id, flag=answer.flag)
+        return RememberedOutcome(code=answer.code, message=answer.message)
+    return RememberedOutcome(id=answer.submission.id, flag=answer.flag)
 
 
-async def _answered_before(outcomes: Sequence[Outcome]) -> list[Accepted | NotAccepted]:
+async def _answered_before(outcomes: Sequence[RememberedOutcome]) -> list[Accepted | NotAccepted]:
     fresh = await get_submissions_fresh({outcome.id for outcome in outcomes if outcome.id})
     if fresh.failed:
         raise Unavailable("Not every submission of this request could be read.")

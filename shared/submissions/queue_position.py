@@ -32,7 +32,7 @@ async def get_waiting(limit: int = RANKED) -> Waiting:
     return Waiting([row.key.pk.removeprefix("sub:") for row in rows[:limit]], more=len(rows) > limit)
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """`ahead` is known for the first 500 only; for those behind them it is "500+"."""
 
     position: int | None
@@ -40,28 +40,28 @@ class Place(NamedTuple):
     expected_wait: timedelta | None
 
 
-class Line(NamedTuple):
+class QueueSnapshot(NamedTuple):
     """Who waits, and the pace at which they are served: None while the queue is paused or the pace is unknown."""
 
     waiting: Waiting
     per_hour: float | None
 
-    def place_of(self, submission_id: str) -> Place:
+    def place_of(self, submission_id: str) -> QueuePlace:
         """Of one that waits. An index may not show it yet: then nothing is known of its place."""
         position = self.waiting.position_of(submission_id)
         if position is None:
-            return Place(None, "500+" if self.waiting.more else None, None)
+            return QueuePlace(None, "500+" if self.waiting.more else None, None)
         wait = None if self.per_hour is None else expected_wait(position, self.per_hour)
-        return Place(position, position - 1, wait)
+        return QueuePlace(position, position - 1, wait)
 
 
-async def get_line(at: datetime) -> Line:
+async def get_queue_snapshot(at: datetime) -> QueueSnapshot:
     waiting, hours, pause = await asyncio.gather(get_waiting(), get_hours(at, 2), find_pause())
-    return line_of(waiting, hours, pause, at)
+    return snapshot_of(waiting, hours, pause, at)
 
 
-def line_of(waiting: Waiting, hours: Sequence[Hour] | None, pause: Pause | None, at: datetime) -> Line:
-    return Line(waiting, None if hours is None or pause else settled_per_hour(hours, at))
+def snapshot_of(waiting: Waiting, hours: Sequence[Hour] | None, pause: Pause | None, at: datetime) -> QueueSnapshot:
+    return QueueSnapshot(waiting, None if hours is None or pause else settled_per_hour(hours, at))
 
 
 async def get_oldest() -> dict[State, datetime]:

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from shared.db import get_content, get_github
 from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
-from shared.github.archive import Oddity
+from shared.github.archive import Anomaly
 from shared.github.client import FoundSkill, GitHub, GitHubRepo, Pinned
 from shared.records.submissions import Submission
 from shared.storage.content import Files
@@ -163,12 +163,12 @@ class Fetched(NamedTuple):
     files: Files
     path: str
     skill_name: str
-    oddities: tuple[Oddity, ...] = ()
-    unseen: str = ""
-    place: "Place | None" = None  # None: an upload
+    anomalies: tuple[Anomaly, ...] = ()
+    unscanned: str = ""
+    place: "PinnedRepo | None" = None  # None: an upload
 
 
-class Place(NamedTuple):
+class PinnedRepo(NamedTuple):
     """The repository as GitHub names it today, and the commit that is looked at."""
 
     repo: GitHubRepo
@@ -203,14 +203,14 @@ async def fetch_upload(submission: Submission) -> Fetched:
     return Fetched(files, submission.skill_path, submission.skill_name)
 
 
-async def find_place(submission: Submission) -> Place:
+async def pin_repo(submission: Submission) -> PinnedRepo:
     repo = await get_github().get_repo(*_owner_and_name(submission))
     if submission.repo_id not in (None, repo.id):
         raise NeedsPerson(
             "The repository changed hands: its name now belongs to another one. A person has to look at it.",
             parked_by="hands",
         )
-    return Place(repo, await get_github().resolve_ref(repo, tree_of(submission)))
+    return PinnedRepo(repo, await get_github().resolve_ref(repo, tree_of(submission)))
 
 
 def source_today(submission: Submission, repo: GitHubRepo) -> str:
@@ -225,12 +225,12 @@ def tree_of(submission: Submission) -> str | None:
     return submission.ref or (asked.tree if asked else None)
 
 
-async def fetch_skill(submission: Submission, place: Place) -> Fetched:
+async def fetch_skill(submission: Submission, place: PinnedRepo) -> Fetched:
     repo, pinned = place
     path = await _folder(submission, place)
     folder = await get_github().fetch_skill(repo, pinned.commit, path)
     name = github_name(repo, path, pinned.ref)
-    return Fetched(folder.files, identity_path(path, pinned.ref), name, folder.oddities, folder.unseen, place)
+    return Fetched(folder.files, identity_path(path, pinned.ref), name, folder.anomalies, folder.unscanned, place)
 
 
 def identity_path(path: str, ref: str | None) -> str:
@@ -243,7 +243,7 @@ def github_name(repo: GitHubRepo, path: str, ref: str | None) -> str:
     return f"{repo.owner}/{repo.name}/{slug}" + (f"@{ref.replace('/', '~')}" if ref else "")
 
 
-async def find_folder(github: GitHub, place: Place, skill_name: str | None) -> str:
+async def find_folder(github: GitHub, place: PinnedRepo, skill_name: str | None) -> str:
     """The folder of the skill of that name; without a name, the one the address names or the only one there is."""
     repo, pinned = place
     if pinned.path and skill_name is None:
@@ -252,7 +252,7 @@ async def find_folder(github: GitHub, place: Place, skill_name: str | None) -> s
     skills = [skill for skill in found.skills if not pinned.path or f"{skill.path}/".startswith(f"{pinned.path}/")]
     wanted = [skill for skill in skills if skill_name in (None, skill.name, skill.name.lower())]
     if not wanted and skill_name:
-        wanted = await _called(github, skill_name, repo, skills)
+        wanted = await _skills_named(github, skill_name, repo, skills)
     if len(wanted) == 1:
         return wanted[0].path
     names = [skill.path if skill.path != "." else skill.name for skill in skills]
@@ -272,7 +272,7 @@ async def find_folder(github: GitHub, place: Place, skill_name: str | None) -> s
     )
 
 
-async def _called(github: GitHub, name: str, repo: GitHubRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
+async def _skills_named(github: GitHub, name: str, repo: GitHubRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
     """Those that call themselves so in their front matter. Each look is a question to GitHub, so only so many."""
     looked_into = skills[:MAX_LOOKED_INTO]
     texts = await asyncio.gather(*(github.read_skill_md(repo, skill) for skill in looked_into))
@@ -285,7 +285,7 @@ def _own_name(skill_md: bytes) -> str:
     return read_front_matter(skill_md.decode("utf-8-sig", "replace")).name.lower()
 
 
-async def _folder(submission: Submission, place: Place) -> str:
+async def _folder(submission: Submission, place: PinnedRepo) -> str:
     asked = asked_by(submission.skill_path)
     if asked is None:
         return submission.skill_path.removesuffix(f"@{submission.ref}") if submission.ref else submission.skill_path

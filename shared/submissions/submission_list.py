@@ -88,7 +88,7 @@ async def get_submission_index(query: ListQuery) -> IndexPage:
     found = [row for page in pages for row in page.rows]
     parsed, _ = parse_each({row.key: row.text for row in found}, _ROW)
     positions = {row.key.pk.removeprefix("sub:"): row.sort for row in found}
-    return IndexPage({row.id: (positions[row.id], row) for row in parsed}, _horizon(pages, query.descending))
+    return IndexPage({row.id: (positions[row.id], row) for row in parsed}, _complete_until(pages, query.descending))
 
 
 async def list_of_repo(source: str, limit: int, after: str | None) -> tuple[list[SubmissionRow], str | None, list[str]]:
@@ -131,7 +131,7 @@ def _partitions(query: ListQuery) -> list[tuple[str, str]]:
     return [(f"{state}#{shard}", "state") for state in states for shard in range(SHARDS)]
 
 
-def _horizon(pages: Iterable[Page], descending: bool) -> str | None:
+def _complete_until(pages: Iterable[Page], descending: bool) -> str | None:
     ends = [page.rows[-1].sort for page in pages if page.more]
     if not ends:
         return None

@@ -10,7 +10,7 @@ from shared.errors import Unavailable
 from shared.records.search_words import begins, is_match, query_words, submission_words, tokens
 from shared.records.submissions import CATEGORIES, Submission, is_id
 from shared.submissions.submission_store import WORDS, SubmissionRow, get_submissions_fresh, row_of
-from shared.submissions.word_index import MAX_LISTS, Entry, WordList, read_word, read_words
+from shared.submissions.word_index import MAX_LISTS, WordEntry, WordList, read_word, read_words
 
 NAMESAKES = 100  # submissions with the words of one name; the newest of them are looked at
 
@@ -37,27 +37,27 @@ async def search_submissions(q: str, limit: int, after: str | None = None) -> Fo
     return Found(shown, page[-1].sort if len(entries) > limit else end, fresh.failed)
 
 
-class Refused(NamedTuple):
+class Rejection(NamedTuple):
     rejected: Submission | None = None
     blocked: Submission | None = None
 
 
-async def find_refused(name: str, source: str | None = None) -> Refused:
+async def find_refused(name: str, source: str | None = None) -> Rejection:
     """The newest refused submissions of that name, full or its last part. A last part that submissions of several
     sources have says nothing about any of them, unless the source is given too; nor does one that so many have that
     not all of them were looked at."""
     words = tuple(dict.fromkeys(tokens(name if source is None or "/" in name else f"{_place(source)}/{name}")))
     if not words:
-        return Refused()
+        return Rejection()
     ids, are_all = await _having(words)
     fresh = await get_submissions_fresh(ids)
     if fresh.failed:
         raise Unavailable("Not every submission of this name could be read.")
     named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
     if source is None and (not are_all or len({submission.source for submission in named}) > 1):
-        return Refused()
+        return Rejection()
     meant = [submission for submission in named if source in (None, submission.source)]
-    return Refused(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
+    return Rejection(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
 
 
 async def _having(words: tuple[str, ...]) -> tuple[list[str], bool]:
@@ -72,7 +72,7 @@ def _place(source: str) -> str:
     return "/".join(source.split("/")[-2:])
 
 
-async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[Entry], str | None]:
+async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[WordEntry], str | None]:
     """Newest first where one of the lists at least is complete; else with their words, as the index has them."""
     asked = words[:MAX_LISTS]
     driver = _driver(asked)
@@ -83,14 +83,14 @@ async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[E
     if not known:
         return _walked(lists[asked.index(driver)])
     ids = sorted(set.intersection(*known), reverse=True)
-    return [Entry(id_, "", id_) for id_ in ids if after is None or id_ < after], None
+    return [WordEntry(id_, "", id_) for id_ in ids if after is None or id_ < after], None
 
 
-def _walked(found: WordList) -> tuple[list[Entry], str | None]:
+def _walked(found: WordList) -> tuple[list[WordEntry], str | None]:
     return found.entries, None if found.is_complete else found.entries[-1].sort
 
 
-def _is_shown(words: tuple[str, ...], entry: Entry, submission: Submission) -> bool:
+def _is_shown(words: tuple[str, ...], entry: WordEntry, submission: Submission) -> bool:
     own = submission_words(submission)
     if entry.word:
         driver = _driver(words[:MAX_LISTS])

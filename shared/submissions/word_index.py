@@ -12,7 +12,7 @@ LONGEST_LIST = 1000
 MAX_LISTS = 8  # words beyond these are only checked on the documents
 
 
-class Entry(NamedTuple):
+class WordEntry(NamedTuple):
     sort: str
     word: str
     name: str
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 class WordList(NamedTuple):
     """Who has a word that begins like this one, in the order of the index."""
 
-    entries: list[Entry]
+    entries: list[WordEntry]
     is_complete: bool
 
     @property
@@ -58,5 +58,5 @@ async def _read(kind: str, word: str, prefix: str, after: str | None, descending
         query = Query(pk, after=after, limit=limit)
     page = await get_kv().query(query)
     rows = list(takewhile(lambda row: row.sort.startswith(prefix), page.rows))
-    entries = [Entry(row.sort, *row.sort.split("#", 1)) for row in rows]
+    entries = [WordEntry(row.sort, *row.sort.split("#", 1)) for row in rows]
     return WordList(entries, is_complete=not page.more or len(rows) < len(page.rows))

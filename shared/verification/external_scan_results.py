@@ -7,14 +7,14 @@ from shared.marketplace.external_scan_dispatch import claim_lost, get_claimed_sc
 from shared.marketplace.external_scan_store import replace_scan
 from shared.marketplace.skill_admin import block_skill, source_of
 from shared.marketplace.skill_store import get_skill
-from shared.records.external_scans import ExternalScan, Outcome, finished, is_critical
+from shared.records.external_scans import ExternalOutcome, ExternalScan, finished, is_critical
 from shared.telemetry import count, logger
 
 TRIES = 5
 
 
 async def report_result(
-    provider: str, skill_name: str, claim_id: str, content_hash: str, outcome: Outcome
+    provider: str, skill_name: str, claim_id: str, content_hash: str, outcome: ExternalOutcome
 ) -> ExternalScan:
     """Stores what the holder of the claim found. The same report again changes nothing and gets the same answer."""
     scan = await get_claimed_scan(provider, skill_name, claim_id)
@@ -50,13 +50,13 @@ async def on_critical(name: str, content_hash: str, reason: str, actor: str) -> 
     raise Unavailable("The skill was changed by others again and again.")
 
 
-def _repeated(scan: ExternalScan, outcome: Outcome) -> ExternalScan:
+def _repeated(scan: ExternalScan, outcome: ExternalOutcome) -> ExternalScan:
     if scan.outcome != outcome:
         raise Conflict("This claim has reported another result already.", code="already_reported")
     return scan
 
 
-async def _changed_meanwhile(scan: ExternalScan, outcome: Outcome) -> ExternalScan:
+async def _changed_meanwhile(scan: ExternalScan, outcome: ExternalOutcome) -> ExternalScan:
     """Our own report from a second connection is fine; anything else means that the claim is over."""
     found = await get_claimed_scan(scan.provider, scan.skill_name, scan.claim_id or "")
     if found.outcome is None:
@@ -64,7 +64,7 @@ async def _changed_meanwhile(scan: ExternalScan, outcome: Outcome) -> ExternalSc
     return _repeated(found, outcome)
 
 
-def _reason(provider: str, outcome: Outcome) -> str:
+def _reason(provider: str, outcome: ExternalOutcome) -> str:
     worst = next((finding for finding in outcome.findings if finding.severity == "critical"), None)
     if worst is None:
         detail = outcome.summary or f"{outcome.critical_count} critical findings"

@@ -12,7 +12,7 @@ import msgspec
 from shared.db import get_kv, get_queue, now
 from shared.errors import Blocked, Deferred, Duplicate, LostLease, NeedsPerson, Refused, Unavailable
 from shared.evidence.blocklist import blocked_by, find_block
-from shared.records.submissions import ACTIVE_STATES, Delivery, State, Submission, is_copy, taken_on
+from shared.records.submissions import ACTIVE_STATES, Delivery, State, Submission, claimed_by, is_superseded
 from shared.submissions.pause import PAUSE_KEY, Pause, pause_of
 from shared.submissions.skill_source import UPLOADS
 from shared.submissions.submission_store import (
@@ -25,13 +25,13 @@ from shared.submissions.submission_store import (
 from shared.telemetry import logger
 from shared.timing import DEFER_LIMIT, LEASE_MARGIN, LONGEST_DELAY, MAX_ATTEMPTS, RETRY_BASE
 from shared.verification.recovery import give_up
-from shared.verification.verification import Held, verify
+from shared.verification.verification import LeasedSubmission, verify
 
 
 class Settled(NamedTuple):
     """What becomes of the message: None deletes it, a delay lets it come back."""
 
-    come_back_in: timedelta | None = None
+    retry_in: timedelta | None = None
 
 
 DONE = Settled()
@@ -56,8 +56,8 @@ async def _process(submission_id: str, worker: str, time_left: timedelta, delive
     if await _block_known_bad(submission):
         return DONE
     claimed = await claim_submission(submission, worker, time_left + LEASE_MARGIN, delivery)
-    ours = msgspec.structs.replace(delivery, turn=claimed.turn)  # this message stands for it from now on
-    return await _unless_lost(submission_id, ours, _work(Held(claimed), time_left))
+    ours = msgspec.structs.replace(delivery, generation=claimed.generation)  # this message stands for it from now on
+    return await _unless_lost(submission_id, ours, _work(LeasedSubmission(claimed), time_left))
 
 
 async def _unless_lost(submission_id: str, delivery: Delivery, work: Awaitable[Settled]) -> Settled:
@@ -72,9 +72,9 @@ async def _after_losing(submission_id: str, delivery: Delivery) -> Settled:
     """Whoever changed the record sees to it. Unless it waits again and was not taken on by a worker: what they wanted
     to send may never have been sent, and this message may be the only one it has."""
     submission = await get_submission(submission_id)
-    if submission.state not in ACTIVE_STATES or submission.has_live_lease(now()) or is_copy(submission, delivery):
+    if submission.state not in ACTIVE_STATES or submission.has_live_lease(now()) or is_superseded(submission, delivery):
         return DONE
-    return Settled(come_back_in=RETRY_BASE)
+    return Settled(retry_in=RETRY_BASE)
 
 
 async def _read(submission_id: str) -> tuple[Submission, Pause | None]:
@@ -95,12 +95,12 @@ def _early_until(submission: Submission, pause: Pause | None, at: datetime) -> d
 async def _wait(submission: Submission, until: datetime, at: datetime, delivery: Delivery) -> Settled:
     """A successor takes the place of a message that came too early, so waiting never uses up its receives. One for each
     wait: copies of a message have none."""
-    if is_copy(submission, delivery):
+    if is_superseded(submission, delivery):
         return DONE
     next_look = min(until, at + LONGEST_DELAY)  # not the end of a pause: it may be lifted before
     not_before = max(next_look, submission.not_before or next_look)
-    waiting = await touch_submission(submission, not_before=not_before, **taken_on(submission, delivery))
-    await get_queue().send(waiting.id, next_look - at, waiting.turn)
+    waiting = await touch_submission(submission, not_before=not_before, **claimed_by(submission, delivery))
+    await get_queue().send(waiting.id, next_look - at, waiting.generation)
     return DONE
 
 
@@ -115,7 +115,7 @@ async def _block_known_bad(submission: Submission) -> bool:
     return True
 
 
-async def _work(held: Held, time_left: timedelta) -> Settled:
+async def _work(held: LeasedSubmission, time_left: timedelta) -> Settled:
     try:
         async with asyncio.timeout(time_left.total_seconds()):
             await _decide(held)
@@ -129,7 +129,7 @@ async def _work(held: Held, time_left: timedelta) -> Settled:
     return DONE
 
 
-async def _decide(held: Held) -> None:
+async def _decide(held: LeasedSubmission) -> None:
     try:
         await verify(held)
     except Refused as refusal:
@@ -142,7 +142,7 @@ async def _decide(held: Held) -> None:
         await held.move(State.ON_HOLD, str(hold), parked_by=hold.parked_by)
 
 
-async def _defer(held: Held, deferred: Deferred) -> Settled:
+async def _defer(held: LeasedSubmission, deferred: Deferred) -> Settled:
     """Gives the attempt back: what is down elsewhere is not this submission's fault."""
     submission = held.submission
     at = now()
@@ -159,11 +159,11 @@ async def _defer(held: Held, deferred: Deferred) -> Settled:
         not_before=at + waits,
         deferred_for=total,
     )
-    await get_queue().send(submission.id, waits, submission.turn)
+    await get_queue().send(submission.id, waits, submission.generation)
     return DONE
 
 
-async def _retry_or_hold(held: Held, fault: Exception) -> Settled:
+async def _retry_or_hold(held: LeasedSubmission, fault: Exception) -> Settled:
     submission = held.submission
     error = describe(fault)
     logger.warning(
@@ -175,7 +175,7 @@ async def _retry_or_hold(held: Held, fault: Exception) -> Settled:
     delay = RETRY_BASE * 2 ** (submission.attempts - 1) * random.uniform(1, 1.5)  # noqa: S311 - spreads load
     reason = f"attempt {submission.attempts} of {MAX_ATTEMPTS} failed: {error}"
     await held.move(State.RECEIVED, reason, error=error, not_before=now() + delay)
-    return Settled(come_back_in=delay)
+    return Settled(retry_in=delay)
 
 
 def describe(fault: BaseException) -> str:

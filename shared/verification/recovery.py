@@ -148,7 +148,7 @@ async def _send_again(submission: Submission) -> None:
     """Noted first, so that of two scans one sends. What could not be sent is due again at the next tick."""
     noted = await touch_submission(submission, resent_at=now())
     try:
-        await get_queue().send(submission.id, turn=submission.turn)
+        await get_queue().send(submission.id, generation=submission.generation)
     except Unavailable:
         await touch_submission(noted, resent_at=submission.resent_at)
         raise
@@ -160,7 +160,7 @@ async def _requeue(submission: Submission) -> None:
     requeued = await commit(
         lambda at: move(submission, State.RECEIVED, "recovery", at, reason, error=reason, not_before=at + delay)
     )
-    await get_queue().send(requeued.id, delay, requeued.turn)
+    await get_queue().send(requeued.id, delay, requeued.generation)
 
 
 def _failed(submissions: list[Submission], outcomes: list[Rescue | BaseException]) -> list[str]:

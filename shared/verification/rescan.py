@@ -113,8 +113,8 @@ async def _looked_at(skill: Skill) -> tuple[Receipt, Clearance | None]:
     files = await get_content().get_files(skill.content_hash)
     report = await with_likeness(await asyncio.to_thread(scan_skill, files))
     # After the scan, which takes its time: a worker may have had the same content judged meanwhile.
-    unseen, receipts, clearance = await _evidence_of(skill)
-    if unseen and receipts:
+    unscanned, receipts, clearance = await _evidence_of(skill)
+    if unscanned and receipts:
         seen_at_source = [finding for finding in receipts[0].report.findings if finding.rule in SOURCE_RULES]
         report = report.adding(seen_at_source, receipts[0].report.incomplete)
     receipt = Receipt(
@@ -124,7 +124,7 @@ async def _looked_at(skill: Skill) -> tuple[Receipt, Clearance | None]:
         ended_at=now(),
         report=report,
         commit=skill.commit,
-        unseen=unseen,
+        unscanned=unscanned,
         judgement=next((known.judgement for known in receipts if known.judgement), None),
     )
     return receipt, clearance
@@ -138,10 +138,10 @@ async def _evidence_of(skill: Skill) -> tuple[str, list[Receipt], Clearance | No
     is_same = submission is not None and submission.content_hash == content_hash
     decided = submission if submission and is_same else skill
     rule_sets = [RULE_SET_VERSION, decided.rule_set or "", skill.rule_set or ""]
-    keys = [receipt_key(content_hash, rule_set, decided.unseen) for rule_set in rule_sets]
+    keys = [receipt_key(content_hash, rule_set, decided.unscanned) for rule_set in rule_sets]
     read = await get_kv().get_many([*keys, clearance_key(content_hash)])
     if read.failed:
         raise Unavailable("What is known of this content could not be read.")
     receipts = [read_receipt(read.found[key]) for key in dict.fromkeys(keys) if key in read.found]
     cleared = read.found.get(clearance_key(content_hash))
-    return decided.unseen, receipts, None if cleared is None else read_clearance(cleared)
+    return decided.unscanned, receipts, None if cleared is None else read_clearance(cleared)

@@ -19,7 +19,7 @@ from shared.evidence.receipt_store import (
     receipt_key,
     receipt_put,
 )
-from shared.github.archive import Odd
+from shared.github.archive import AnomalyKind
 from shared.marketplace.skill_index import alike_key, alike_name, decode_skill, is_confusable, skill_key
 from shared.marketplace.skill_store import LOOK_ALIKE, name_is_gone, publish_stored
 from shared.records.decision import Judged, Outcome, asks_judge, decide, is_vendor
@@ -29,14 +29,14 @@ from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
 from shared.storage.content import content_hash_of
 from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Put
-from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, find_place, source_today
+from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
 from shared.submissions.submission_store import commit, find_by_identity, find_submission, unique_key, words_of
 
 NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
 
 
-class Held:
+class LeasedSubmission:
     """A submission this worker holds the lease of. Each move is refused once the lease is lost."""
 
     def __init__(self, submission: Submission) -> None:
@@ -53,12 +53,12 @@ class Held:
         self.submission = msgspec.structs.replace(self.submission, **facts)
 
 
-async def verify(held: Held) -> None:
+async def verify(held: LeasedSubmission) -> None:
     """Fetch, scan, weigh, decide, publish. Each step writes what it found before the next one starts."""
     fetched = await _fetch(held)
     await _take_identity(held, fetched)
     content_hash = await _store(held.submission, fetched)
-    known = await _read_known(held.submission, content_hash, fetched.unseen)
+    known = await _read_known(held.submission, content_hash, fetched.unscanned)
     if known.block:
         raise blocked_by(known.block)
     await _refuse_taken_name(held.submission, known.skill, content_hash)
@@ -81,18 +81,18 @@ class _Known(NamedTuple):
     confused_with: str | None  # a published name that people take this new one for
 
 
-async def _fetch(held: Held) -> Fetched:
+async def _fetch(held: LeasedSubmission) -> Fetched:
     if held.submission.source == UPLOADS:
         return await fetch_upload(held.submission)
-    place = await find_place(held.submission)
+    place = await pin_repo(held.submission)
     # Known before anything can be refused: the same commit again is the same verdict again.
     held.learn(repo_id=place.repo.id, commit=place.pinned.commit)
     return await fetch_skill(held.submission, place)
 
 
-async def _read_known(submission: Submission, content_hash: str, unseen: str) -> _Known:
+async def _read_known(submission: Submission, content_hash: str, unscanned: str) -> _Known:
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
-    receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unseen), clearance_key(content_hash)
+    receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_key(content_hash)
     skill, alike = skill_key(submission.skill_name), alike_key(submission.skill_name)
     read = await get_kv().get_many([*blocks, receipt, clearance, skill, alike])
     if read.failed:
@@ -113,7 +113,7 @@ def _confused_with(name: str, alike: str | None) -> str | None:
     return other if other and is_confusable(name, other) else None
 
 
-async def _take_identity(held: Held, fetched: Fetched) -> None:
+async def _take_identity(held: LeasedSubmission, fetched: Fetched) -> None:
     """What was submitted by name or branch gets the identity it really has, unless another submission has it."""
     submission = held.submission
     if fetched.place is None:
@@ -196,7 +196,7 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
         ended_at=now(),
         report=await with_likeness(report),
         commit=fetched.place.pinned.commit if fetched.place else None,
-        unseen=fetched.unseen,
+        unscanned=fetched.unscanned,
     )
 
 
@@ -209,17 +209,17 @@ async def with_likeness(report: ScanReport) -> ScanReport:
 
 
 def scan_fetched(fetched: Fetched) -> ScanReport:
-    links = [oddity for oddity in fetched.oddities if oddity.kind in (Odd.SYMLINK, Odd.HARDLINK)]
-    paths = [oddity for oddity in fetched.oddities if oddity.kind in (Odd.UNSAFE_PATH, Odd.DEVICE)]
-    findings = [finding_for("FILE-SYMLINK", oddity.path, oddity.why) for oddity in links]
-    findings += [finding_for("FILE-UNSAFE-PATH", oddity.path, oddity.why) for oddity in paths]
+    links = [anomaly for anomaly in fetched.anomalies if anomaly.kind in (AnomalyKind.SYMLINK, AnomalyKind.HARDLINK)]
+    paths = [anomaly for anomaly in fetched.anomalies if anomaly.kind in (AnomalyKind.UNSAFE_PATH, AnomalyKind.DEVICE)]
+    findings = [finding_for("FILE-SYMLINK", anomaly.path, anomaly.why) for anomaly in links]
+    findings += [finding_for("FILE-UNSAFE-PATH", anomaly.path, anomaly.why) for anomaly in paths]
     report = scan_skill(fetched.files, findings)
-    unseen = tuple(f"{oddity.path}: {oddity.why}" for oddity in fetched.oddities if oddity.hides_content)
-    return report.adding(incomplete=unseen)
+    unscanned = tuple(f"{anomaly.path}: {anomaly.why}" for anomaly in fetched.anomalies if anomaly.hides_content)
+    return report.adding(incomplete=unscanned)
 
 
 async def _weigh(
-    held: Held, fetched: Fetched, receipt: Receipt, clearance: Clearance | None
+    held: LeasedSubmission, fetched: Fetched, receipt: Receipt, clearance: Clearance | None
 ) -> tuple[Outcome, Receipt]:
     report = receipt.report
     if report.front_matter.errors:  # nothing that a person or a judge could wave through: it has no name
@@ -246,7 +246,7 @@ def _is_vendor(fetched: Fetched) -> bool:
     return is_vendor(repo.owner, repo.owner_id, pinned.ref, get_settings().vendors)
 
 
-async def _ask_judge(held: Held, fetched: Fetched, because: str) -> Judgement | NotJudged:
+async def _ask_judge(held: LeasedSubmission, fetched: Fetched, because: str) -> Judgement | NotJudged:
     if get_settings().judge != "none":
         await held.move(State.TIER2_SCANNING)
     return await judge_skill(fetched.files, because)
@@ -257,7 +257,7 @@ def _facts(content_hash: str, receipt: Receipt, outcome: Outcome) -> dict[str, A
     is_usable = not receipt.report.front_matter.errors  # else no score stands for it: 100 beside "rejected" misleads
     return {
         "content_hash": content_hash,
-        "unseen": receipt.unseen,
+        "unscanned": receipt.unscanned,
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
         "score": receipt.report.score if is_usable else None,

@@ -11,7 +11,7 @@ LONGEST_LINE = 300
 WHOLE = "the skill as a whole"
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     number: int
     text: str
     is_hit: bool
@@ -24,7 +24,7 @@ class Shown(NamedTuple):
     action: str
     category: str
     line: int | None
-    lines: list[Line]
+    lines: list[SourceLine]
     why: str
     fix: str
 
@@ -56,7 +56,7 @@ def _shown(finding: Finding, content: bytes | None) -> Shown:
     )
 
 
-def _lines_around(content: bytes | None, line: int) -> list[Line]:
+def _lines_around(content: bytes | None, line: int) -> list[SourceLine]:
     if content is None or not line:
         return []
     lines = content.decode("utf-8", errors="replace").split("\n")
@@ -64,11 +64,15 @@ def _lines_around(content: bytes | None, line: int) -> list[Line]:
         return []
     first = max(1, line - AROUND)
     shown = lines[first - 1 : line + AROUND - 1]
-    return [Line(first + n, _cut(text), first + n == line) for n, text in enumerate(shown)]
+    return [SourceLine(first + n, _cut(text), first + n == line) for n, text in enumerate(shown)]
 
 
-def _excerpt(excerpt: str, line: int) -> list[Line]:
-    return [Line((line or 1) + n, _cut(text), is_hit=True) for n, text in enumerate(excerpt.split("\n")[:6]) if excerpt]
+def _excerpt(excerpt: str, line: int) -> list[SourceLine]:
+    return [
+        SourceLine((line or 1) + n, _cut(text), is_hit=True)
+        for n, text in enumerate(excerpt.split("\n")[:6])
+        if excerpt
+    ]
 
 
 def _cut(text: str) -> str:

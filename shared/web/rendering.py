@@ -8,7 +8,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from shared.records.submissions import CATEGORY_OF, State
-from shared.web import icons, words
+from shared.web import icons, labels
 from shared.web.assets import asset_url
 
 _FOLDER = Path(__file__).parent / "templates"
@@ -39,11 +39,11 @@ def _templates() -> jinja2.Environment:
     templates.globals.update(
         asset=asset_url,
         icon=icons.icon,
-        words=words,
-        look=words.look_of,
+        labels=labels,
+        look=labels.look_of,
         category_of=CATEGORY_OF.__getitem__,
         State=State,
     )
-    templates.filters.update(number=words.number, duration=words.duration, exact=words.exact, clock=words.clock)
-    templates.filters.update(size=words.size, actor=words.actor_name, coded=coded)
+    templates.filters.update(number=labels.number, duration=labels.duration, exact=labels.exact, clock=labels.clock)
+    templates.filters.update(size=labels.size, actor=labels.actor_name, coded=coded)
     return templates

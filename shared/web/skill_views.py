@@ -10,12 +10,12 @@ from shared.marketplace.diffs import FileDiff
 from shared.marketplace.skill_search import SkillQuery
 from shared.records.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
 from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
-from shared.web import words
+from shared.web import labels
 
 TIERS = {
-    "CERTIFIED": words.Look("Certified", "published", "check"),
-    "VERIFIED": words.Look("Verified", "published", "check"),
-    "SCANNED": words.Look("Scanned", "active", "scan"),
+    "CERTIFIED": labels.Look("Certified", "published", "check"),
+    "VERIFIED": labels.Look("Verified", "published", "check"),
+    "SCANNED": labels.Look("Scanned", "active", "scan"),
 }
 
 
@@ -44,7 +44,7 @@ class SkillView(NamedTuple):
     description: str
     repo_url: str | None
     version: str
-    tier: words.Look | None
+    tier: labels.Look | None
     trust: Trust
     trust_words: str
     rests_on: list[Tick]
@@ -98,7 +98,7 @@ def skills_summary(query: SkillQuery, shown: int, *, has_more: bool, is_later_pa
     if has_more or is_later_page:
         return f"{shown} shown, {order}"
     one, many = ("skill fits", "skills fit") if query.facets or query.q else ("skill", "skills")
-    return words.counted(shown, one, many) + (f", {order}" if shown > 1 else "")
+    return labels.counted(shown, one, many) + (f", {order}" if shown > 1 else "")
 
 
 def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainted: bool = False) -> SkillView:
@@ -189,7 +189,7 @@ def _community_words(skill: Skill, community: Community, is_known: bool) -> str:
         "blocked" if skill.is_blocked else "was blocked before" if community.was_ever_blocked else "never blocked",
         "reports unknown" if not is_known else "a report is open" if community.has_open_report else "no open report",
         f"older than {OLD_ENOUGH.days} days" if community.age > OLD_ENOUGH else f"not {OLD_ENOUGH.days} days old yet",
-        words.counted(community.installs, "install") if is_known else "installs unknown",
+        labels.counted(community.installs, "install") if is_known else "installs unknown",
     ]
     return f"Community: {', '.join(said)}"
 
@@ -214,4 +214,4 @@ def _origin(skill: Skill) -> Tick:
 
 def _capabilities(found: Iterable[str]) -> list[Tick]:
     icons = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
-    return [Tick(icons.get(name, "file"), words.CAPABILITIES.get(name, name)) for name in dict.fromkeys(found)]
+    return [Tick(icons.get(name, "file"), labels.CAPABILITIES.get(name, name)) for name in dict.fromkeys(found)]

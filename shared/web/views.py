@@ -9,10 +9,10 @@ from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
 from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
 from shared.submissions.counters import Stats
-from shared.submissions.queue_position import RANKED, Line, Place
+from shared.submissions.queue_position import RANKED, QueuePlace, QueueSnapshot
 from shared.submissions.submission_list import Listing
 from shared.submissions.submission_store import SubmissionRow
-from shared.web import words
+from shared.web import labels
 from shared.web.findings import by_file
 
 
@@ -49,20 +49,20 @@ def summary(listing: Listing, selected: str | None, *, is_later_page: bool) -> s
     """`selected`: which card or state; None: what a search found."""
     if selected is None:
         is_all = listing.next_position is None and not is_later_page
-        found = words.counted(len(listing.rows), "submission fits", "submissions fit")
+        found = labels.counted(len(listing.rows), "submission fits", "submissions fit")
         return found if is_all else f"{len(listing.rows)} shown"
-    what = words.CATEGORY_LABELS.get(selected) or words.look_of(State(selected)).label
+    what = labels.CATEGORY_LABELS.get(selected) or labels.look_of(State(selected)).label
     of_them = "of them" if selected == "total" else what.lower()
     if listing.total is None:
         return f"{len(listing.rows)} shown"
     if is_later_page:
-        return f"{len(listing.rows)} more of {words.number(listing.total)} {of_them}".removesuffix(" of them")
+        return f"{len(listing.rows)} more of {labels.number(listing.total)} {of_them}".removesuffix(" of them")
     if len(listing.rows) < listing.total:
-        return f"The first {len(listing.rows)} of {words.number(listing.total)} {of_them}".removesuffix(" of them")
-    return words.counted(listing.total, "submission") if selected == "total" else f"{listing.total} {of_them}"
+        return f"The first {len(listing.rows)} of {labels.number(listing.total)} {of_them}".removesuffix(" of them")
+    return labels.counted(listing.total, "submission") if selected == "total" else f"{listing.total} {of_them}"
 
 
-def places(rows: Iterable[SubmissionRow | Submission], line: Line | None) -> dict[str, Place]:
+def places(rows: Iterable[SubmissionRow | Submission], line: QueueSnapshot | None) -> dict[str, QueuePlace]:
     """Only for those that wait, and whose place is known or known to be far behind."""
     if line is None:
         return {}
@@ -74,14 +74,14 @@ def submission_view(
     submission: Submission,
     history: Sequence[HistoryEntry],
     at: datetime,
-    place: Place | None,
+    place: QueuePlace | None,
     receipt: Receipt | None,
     files: Mapping[str, bytes],
 ) -> dict[str, Any]:
     category = CATEGORY_OF[submission.state]
     return {
         "verdict": verdict_of(submission),
-        "next": words.NEXT[submission.state],
+        "next": labels.NEXT[submission.state],
         "place": place and _place_sentence(place),
         "stages": stages_of(history),
         "stuck_for": _overdue(submission, at),
@@ -101,11 +101,11 @@ def verdict_of(submission: Submission) -> str:
     category = CATEGORY_OF[submission.state]
     if category == "active":
         detail = f": {submission.reason}" if submission.reason else ""
-        return f"{words.look_of(submission.state).label}{detail}."
+        return f"{labels.look_of(submission.state).label}{detail}."
     if category == "published":
-        return f"Published as version {submission.published_version or words.UNKNOWN}."
+        return f"Published as version {submission.published_version or labels.UNKNOWN}."
     reason = (submission.reason or "no reason is recorded").rstrip(".")
-    verdict = words.VERDICTS[category]
+    verdict = labels.VERDICTS[category]
     return f"{reason}." if reason.startswith(verdict) else f"{verdict}: {reason}."
 
 
@@ -117,12 +117,12 @@ def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
     ]
 
 
-def _place_sentence(place: Place) -> str:
+def _place_sentence(place: QueuePlace) -> str:
     if place.position is None:
         return f"More than {RANKED} are before it."
     if place.position == 1:
         return "It is next."
-    wait = f", about {words.age(place.expected_wait)} from its turn" if place.expected_wait else ""
+    wait = f", about {labels.age(place.expected_wait)} from its turn" if place.expected_wait else ""
     return f"It is number {place.position} in line{wait}."
 
 
@@ -138,10 +138,10 @@ def _facts(submission: Submission, receipt: Receipt | None) -> list[tuple[str, s
     skipped = sum(bool(file.skipped) for file in files)
     judge = receipt.judgement
     return [
-        ("Tier 1", f"{receipt.report.verdict}, {words.counted(len(receipt.report.findings), 'finding')}"),
+        ("Tier 1", f"{receipt.report.verdict}, {labels.counted(len(receipt.report.findings), 'finding')}"),
         ("Judge", f"{judge.judged}, {judge.score} of 100" if judge else "not asked"),
         ("Files", f"{len(files)}" + (f", {skipped} not read as text" if skipped else "")),
         ("Scanner", f"{receipt.report.receipt.scanner_version}, rules {receipt.rule_set}"),
-        ("Scanned", f"{words.exact(receipt.started_at)}, {words.duration(receipt.ended_at - receipt.started_at)}"),
+        ("Scanned", f"{labels.exact(receipt.started_at)}, {labels.duration(receipt.ended_at - receipt.started_at)}"),
         *([("Commit", submission.commit[:12])] if submission.commit else []),
     ]

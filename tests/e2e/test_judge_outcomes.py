@@ -66,10 +66,10 @@ def test_every_answer_of_the_judge_leads_where_the_table_says(platform, bedrock)
     }
     bedrock.about = {f"# {name}\n": mode for name, (mode, *_) in cases.items()} | {"# hanging\n": "hang"}
     hanging = post(platform, "hanging", skill_md("hanging", "Sum the file up."))[1]["id"]
-    unseen = {"reference.txt": "a" * 1_100_000}
+    unscanned = {"reference.txt": "a" * 1_100_000}
     ids = {}
     for name, (_, text, *_) in cases.items():
-        status, answer = post(platform, name, skill_md(name, text), **(unseen if name == "obeyed-unseen" else {}))
+        status, answer = post(platform, name, skill_md(name, text), **(unscanned if name == "obeyed-unseen" else {}))
         assert status == 201, answer
         ids[name] = answer["id"]
     for name, (_, _, state, reason) in cases.items():

@@ -171,7 +171,7 @@ class _GitHub:
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
 
-    def give_way(self) -> None:
+    def yield_quota_to_workers(self) -> None:
         """The quota is never low here."""
 
     def __getattr__(self, operation: str):

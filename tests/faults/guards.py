@@ -274,12 +274,12 @@ GUARDS = [
         "what was decided is finished from its receipt",
         {"shared.verification.recovery:find_receipt": always(None)},
     ),
-    Guard("a copy has no successor", {"shared.verification.pipeline:is_copy": always(False)}, [TWO_HOURS]),
+    Guard("a copy has no successor", {"shared.verification.pipeline:is_superseded": always(False)}, [TWO_HOURS]),
     Guard(
         "a message that is back is no copy",
         {
-            "shared.verification.pipeline:is_copy": Answer(
-                lambda _: lambda submission, delivery: delivery.turn < submission.turn
+            "shared.verification.pipeline:is_superseded": Answer(
+                lambda _: lambda submission, delivery: delivery.generation < submission.generation
             )
         },
         [f"{PIPELINE}{BACK_AGAIN}"],
@@ -287,7 +287,10 @@ GUARDS = [
     Guard(
         "a successor is sent", {"shared.verification.pipeline:get_queue": Returned(Within(send=Effect()))}, [TWO_HOURS]
     ),
-    Guard("a deferral gives the attempt back", {"shared.verification.verification:Held.move": Forgotten("attempts")}),
+    Guard(
+        "a deferral gives the attempt back",
+        {"shared.verification.verification:LeasedSubmission.move": Forgotten("attempts")},
+    ),
     Guard(
         "a reopen starts with all attempts",
         {

@@ -136,8 +136,8 @@ def _failing(tests: Iterable[str], while_they_run: Callable[[], AbstractContextM
     seen, said = Seen(while_they_run), StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         pytest.main([*OPTIONS, *tests], plugins=[seen])
-    unseen = set(tests) - seen.ran
-    assert not unseen, f"These tests could not be run: {unseen}\n{said.getvalue()[-3000:]}"
+    unscanned = set(tests) - seen.ran
+    assert not unscanned, f"These tests could not be run: {unscanned}\n{said.getvalue()[-3000:]}"
     return [test for test in tests if test in seen.failed]
 
 

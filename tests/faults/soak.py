@@ -20,10 +20,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from shared.records.submissions import CATEGORY_OF
-from tests.support.at_rest import letters_of, records_of, wrong_at_rest
 from tests.support.fault_proxy import pid_of
 from tests.support.faulty_platform import FaultyPlatform, bundle, faulty_platform, skill_md
 from tests.support.platform import kill
+from tests.support.quiescence import letters_of, records_of, wrong_at_rest
 
 CLIENTS = 8
 TELL_EVERY = 15.0

@@ -8,7 +8,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from shared.errors import NotFound, Refused
 from shared.github.archive import Folder
-from shared.github.client import Discovered, FoundSkill, GitHubRepo, Pinned
+from shared.github.client import FoundSkill, GitHubRepo, Pinned, RepoSkills
 from shared.scanner import ScanReport, scan_skill
 from shared.storage.content import content_hash_of
 from tests.support.stub_bedrock import _answer
@@ -88,8 +88,8 @@ class Sources:
     def resolve_ref(self, repo: GitHubRepo, tree: str | None = None) -> Pinned:
         return Pinned(content_hash_of(CONTENTS[self.heads[repo.name]])[:40], None, "")
 
-    def discover(self, repo: GitHubRepo, commit: str) -> Discovered:
-        return Discovered([FoundSkill("greeter", "skills/greeter", "blob")], False)
+    def discover(self, repo: GitHubRepo, commit: str) -> RepoSkills:
+        return RepoSkills([FoundSkill("greeter", "skills/greeter", "blob")], False)
 
     def fetch_skill(self, repo: GitHubRepo, commit: str, path: str) -> Folder:
         files = next(files for files in CONTENTS.values() if content_hash_of(files)[:40] == commit)

@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
-from tests.support.at_rest import wrong_at_rest
 from tests.support.faulty_platform import faulty_platform
 from tests.support.platform import REPOSITORY, eventually
+from tests.support.quiescence import wrong_at_rest
 
 
 def test_a_short_soak_breaks_a_lot_and_loses_nothing():

@@ -11,7 +11,7 @@ from shared.access.idempotency import Idempotency
 from shared.errors import BadGateway, Unavailable
 from shared.records.submissions import State
 from shared.submissions import discovery, intake
-from shared.submissions.intake import Accepted, NamedSkill, NotAccepted
+from shared.submissions.intake import Accepted, NotAccepted, RequestedSkill
 from tests.support.builders import processed
 from tests.support.counting import CountingKV
 from tests.support.memory import FillsUp, memory_env, within
@@ -49,20 +49,20 @@ def asked(stub) -> Counter:
 
 
 async def test_fifty_skills_by_name_ask_each_question_once(env, stub):
-    answers = await submit(env, [NamedSkill(name, None) for name in MANY])
+    answers = await submit(env, [RequestedSkill(name, None) for name in MANY])
     assert [one.submission.skill_path for one in answers] == [f"skills/{name}" for name in MANY]
     assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1}
 
 
 async def test_fifty_skills_of_a_branch_ask_each_question_once(env, stub):
-    answers = await submit(env, [NamedSkill(None, f"skills/{name}") for name in MANY], f"{URL}/tree/main")
+    answers = await submit(env, [RequestedSkill(None, f"skills/{name}") for name in MANY], f"{URL}/tree/main")
     assert {one.flag for one in answers} == {None}
     assert asked(stub) == {"repo": 1, "ref": 1}
 
 
 async def test_names_that_only_front_matters_know_are_looked_up_in_each_file_once(env, stub):
     names = [f"{name}-by-its-own-name" for name in MANY[:10]]
-    answers = await submit(env, [NamedSkill(name, None) for name in [*names, "nobody"]])
+    answers = await submit(env, [RequestedSkill(name, None) for name in [*names, "nobody"]])
     assert [one.submission.skill_path for one in answers[:10]] == [f"skills/{name}" for name in MANY[:10]]
     assert isinstance(answers[10], NotAccepted)
     assert "'nobody'" in answers[10].message  # what is not there is told in the words of whoever asked
@@ -72,7 +72,7 @@ async def test_names_that_only_front_matters_know_are_looked_up_in_each_file_onc
 
 
 async def test_skills_submitted_again_ask_for_the_head_once(env, stub):
-    named = [NamedSkill(None, f"skills/{name}") for name in MANY[:5]]
+    named = [RequestedSkill(None, f"skills/{name}") for name in MANY[:5]]
     for answer in await submit(env, named):
         await processed(env, answer.submission)
     asked(stub)
@@ -82,16 +82,16 @@ async def test_skills_submitted_again_ask_for_the_head_once(env, stub):
 
 
 async def test_what_is_not_there_is_told_to_each_in_its_own_words(env):
-    answers = await submit(env, [NamedSkill(None, "a"), NamedSkill(None, "b")], f"{URL}/tree/no-such-branch")
+    answers = await submit(env, [RequestedSkill(None, "a"), RequestedSkill(None, "b")], f"{URL}/tree/no-such-branch")
     assert ["/a'" in answers[0].message, "/b'" in answers[1].message] == [True, True]
-    answers = await submit(env, [NamedSkill("a", None), NamedSkill("b", None)], "https://github.com/acme/none")
+    answers = await submit(env, [RequestedSkill("a", None), RequestedSkill("b", None)], "https://github.com/acme/none")
     assert [one.code for one in answers] == ["repo_not_found", "repo_not_found"]
 
 
 async def test_R32_fifty_long_messages_fit_the_record_of_their_request(env, stub):
     deep = "/".join(["a-folder-with-a-long-name" + "x" * 40] * 8)
     stub.repo("acme/skills", {f"{deep}/{name}/SKILL.md": SKILL_MD.format(name=name) for name in MANY})
-    named = [NamedSkill(f"nobody-{n}", None) for n in range(50)]
+    named = [RequestedSkill(f"nobody-{n}", None) for n in range(50)]
     answers = await submit(env, named, once=ONCE)
     assert all(
         one.message.startswith(f"This repository has no single skill 'nobody-{n}'") and one.message.endswith("…")
@@ -101,7 +101,7 @@ async def test_R32_fifty_long_messages_fit_the_record_of_their_request(env, stub
 
 
 async def test_R31_a_batch_is_answered_the_same_when_its_repository_has_changed_since(env, stub):
-    named = [NamedSkill(MANY[0], None), NamedSkill("new-one", None)]
+    named = [RequestedSkill(MANY[0], None), RequestedSkill("new-one", None)]
     first = await submit(env, named, once=ONCE)
     stub.repo("acme/skills", {"skills/new-one/SKILL.md": SKILL_MD.format(name="new-one")})
     again = await submit(env, named, once=ONCE)
@@ -111,7 +111,7 @@ async def test_R31_a_batch_is_answered_the_same_when_its_repository_has_changed_
 
 
 async def test_R31_a_batch_that_broke_off_repeats_what_it_had_when_its_repository_has_changed_since(env, stub):
-    named = [NamedSkill(name, None) for name in MANY[:2]]
+    named = [RequestedSkill(name, None) for name in MANY[:2]]
     env.kv.left = 1
     with pytest.raises(Unavailable):
         await submit(env, named, once=ONCE)
@@ -128,7 +128,7 @@ async def test_R27_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub
     stub.fail(hanging, "hang")
     loop = asyncio.get_running_loop()
     started = loop.time()
-    answers = await submit(env, [NamedSkill(name, None) for name in MANY])
+    answers = await submit(env, [RequestedSkill(name, None) for name in MANY])
     assert loop.time() - started < 5 * budget.total_seconds()  # one after the other, five at a time, it is 10
     assert {one.flag for one in answers} == {None}
     assert {one.submission.skill_path for one in answers} == {f"/name/{name}" for name in MANY}  # their workers ask
@@ -138,15 +138,15 @@ async def test_R27_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub
 
 async def test_S04_a_github_that_sends_us_elsewhere_is_left_to_the_workers_and_fails_no_request(env, stub):
     stub.fail("repo", "elsewhere")
-    [several] = await submit(env, [NamedSkill(MANY[0], None)])
+    [several] = await submit(env, [RequestedSkill(MANY[0], None)])
     one = await within(env, lambda: intake.submit_repo(URL, MANY[1], None, None, None))
     assert [a.submission.skill_path for a in (several, one)] == [f"/name/{name}" for name in MANY[:2]]
     with pytest.raises(BadGateway) as refused:
         await within(env, lambda: discovery.discover(URL))
     assert refused.value.code == "upstream_failed"
-    again = await submit(env, [NamedSkill(None, "skills/x")])
+    again = await submit(env, [RequestedSkill(None, "skills/x")])
     await processed(env, again[0].submission)
-    assert (await submit(env, [NamedSkill(None, "skills/x")]))[0].submission.state is State.ON_HOLD
+    assert (await submit(env, [RequestedSkill(None, "skills/x")]))[0].submission.state is State.ON_HOLD
 
 
 async def test_the_store_is_asked_once_for_what_a_batch_has_in_common(stub):
@@ -154,7 +154,7 @@ async def test_the_store_is_asked_once_for_what_a_batch_has_in_common(stub):
     requests = []
     for size in (1, 2):
         env.kv.forget()
-        named = [NamedSkill(None, f"skills/{size}-{n}") for n in range(size)]
+        named = [RequestedSkill(None, f"skills/{size}-{n}") for n in range(size)]
         answers = await submit(env, named)
         assert all(isinstance(one, Accepted) for one in answers)
         requests.append(env.kv.requests)

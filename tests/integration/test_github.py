@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.errors import Deferred, Refused
-from shared.github.archive import Odd
+from shared.github.archive import AnomalyKind
 from shared.github.client import FoundSkill, GitHub, GitHubRepo
 from tests.support.memory import FixedSecrets
 from tests.support.stub_github import StubGitHub
@@ -177,7 +177,7 @@ async def test_paths_of_any_length_and_script_are_read_as_git_writes_them(stub, 
     stub.repo("acme/skills", FILES | {f"skills/pdf/{path}": path for path in long})
     folder = await fetch(github)
     assert {path: folder.files[path] for path in long} == {path: path.encode() for path in long}
-    assert folder.oddities == ()
+    assert folder.anomalies == ()
 
 
 async def test_no_skill_md_is_refused_without_a_download(stub, github):
@@ -202,9 +202,9 @@ async def test_what_a_repository_hides_from_its_archive_is_told(stub, github):
     content["skills/pdf/run.bat"] = b"a\r\nb\r\n"  # eol=crlf is no secret
     repo.commits[sha].archive = git_archive(repo.root(sha), sha, content)
     folder = await fetch(github)
-    expected = {("hidden.sh", Odd.LEFT_OUT), ("id.txt", Odd.CHANGED), ("vendor", Odd.SUBMODULE)}
-    assert {(oddity.path, oddity.kind) for oddity in folder.oddities} == expected
-    assert all(oddity.hides_content for oddity in folder.oddities)
+    expected = {("hidden.sh", AnomalyKind.LEFT_OUT), ("id.txt", AnomalyKind.CHANGED), ("vendor", AnomalyKind.SUBMODULE)}
+    assert {(anomaly.path, anomaly.kind) for anomaly in folder.anomalies} == expected
+    assert all(anomaly.hides_content for anomaly in folder.anomalies)
 
 
 async def test_discover_lists_every_skill_of_a_repository(stub, github):
@@ -229,13 +229,13 @@ async def test_readers_give_way_to_workers_when_the_quota_is_low(stub, github):
     pinned = await github.resolve_ref(repo)
     asked = len(stub.asked)
     with pytest.raises(Deferred, match="quota used up"):
-        github.give_way()
+        github.yield_quota_to_workers()
     assert len(stub.asked) == asked
     assert (await github.discover(repo, pinned.commit)).skills  # a worker still may
     assert (await github.fetch_skill(repo, pinned.commit, "skills/pdf")).files
     stub.remaining = 4000
     await github.get_repo("acme", "skills")
-    github.give_way()
+    github.yield_quota_to_workers()
 
 
 async def test_many_at_once_share_one_session(stub, github):

@@ -8,7 +8,7 @@ import pytest
 
 from shared.errors import Deferred, Refused
 from shared.github import archive
-from shared.github.archive import Odd
+from shared.github.archive import AnomalyKind
 from shared.github.client import GitHub
 from tests.support.memory import FixedSecrets
 from tests.support.stub_github import StubGitHub
@@ -98,12 +98,16 @@ async def test_S01_a_skill_over_its_caps_keeps_its_skill_md_and_says_so(stub, gi
     folder = await fetch(github)
     assert len(folder.files) == archive.MAX_SKILL_FILES
     assert "SKILL.md" in folder.files
-    assert [oddity.kind for oddity in folder.oddities] == [Odd.TOO_MANY]
+    assert [anomaly.kind for anomaly in folder.anomalies] == [AnomalyKind.TOO_MANY]
     large = {f"skills/pdf/{number:02}.md": random.Random(number).randbytes(archive.MB - 1) for number in range(12)}
     stub.repo("acme/large", FILES | large | {"skills/pdf/big.md": "x" * (archive.MB + 1)})
     folder = await fetch(github, "acme/large")
     assert sum(map(len, folder.files.values())) <= archive.MAX_SKILL_BYTES + len(SKILL_MD)
-    assert {oddity.kind for oddity in folder.oddities} == {Odd.BINARY, Odd.TOO_LARGE, Odd.OVER_SIZE}
+    assert {anomaly.kind for anomaly in folder.anomalies} == {
+        AnomalyKind.BINARY,
+        AnomalyKind.TOO_LARGE,
+        AnomalyKind.OVER_SIZE,
+    }
 
 
 async def test_S01_a_skill_md_over_its_cap_is_refused(stub, github):
@@ -113,20 +117,20 @@ async def test_S01_a_skill_md_over_its_cap_is_refused(stub, github):
 
 
 ODD_MEMBERS = [
-    (Member("ROOT/skills/pdf/x", kind=SYMLINK, link="/etc/passwd"), Odd.SYMLINK),
-    (Member("ROOT/skills/pdf/x", kind=HARDLINK, link="/etc/passwd"), Odd.HARDLINK),
-    (Member("ROOT/skills/pdf/x", kind=DEVICE), Odd.DEVICE),
-    (Member("ROOT/skills/pdf/x", kind=PIPE), Odd.DEVICE),
-    (Member("/etc/cron.d/x", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/../../x", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/skills/pdf/../x", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/skills/pdf/a\\x", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/skills\\pdf\\x", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/skills/pdf/C:x", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/skills/pdf/a\nx", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/Skills/PDF/x", b"x"), Odd.UNSAFE_PATH),
-    (Member("ROOT/skills/pdf/skill.MD", b"x"), Odd.CLASH),
-    (Member("ROOT/skills/pdf/x", b"a\0b"), Odd.BINARY),
+    (Member("ROOT/skills/pdf/x", kind=SYMLINK, link="/etc/passwd"), AnomalyKind.SYMLINK),
+    (Member("ROOT/skills/pdf/x", kind=HARDLINK, link="/etc/passwd"), AnomalyKind.HARDLINK),
+    (Member("ROOT/skills/pdf/x", kind=DEVICE), AnomalyKind.DEVICE),
+    (Member("ROOT/skills/pdf/x", kind=PIPE), AnomalyKind.DEVICE),
+    (Member("/etc/cron.d/x", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/../../x", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/skills/pdf/../x", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/skills/pdf/a\\x", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/skills\\pdf\\x", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/skills/pdf/C:x", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/skills/pdf/a\nx", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/Skills/PDF/x", b"x"), AnomalyKind.UNSAFE_PATH),
+    (Member("ROOT/skills/pdf/skill.MD", b"x"), AnomalyKind.CLASH),
+    (Member("ROOT/skills/pdf/x", b"a\0b"), AnomalyKind.BINARY),
 ]
 
 
@@ -137,23 +141,23 @@ async def test_S02_what_does_not_belong_in_a_skill_is_a_finding_and_kept_out(
     monkeypatch.chdir(tmp_path)
     with_archive(stub, [member])
     folder = await fetch(github)
-    assert [oddity.kind for oddity in folder.oddities] == [kind]
-    assert folder.oddities[0].why
+    assert [anomaly.kind for anomaly in folder.anomalies] == [kind]
+    assert folder.anomalies[0].why
     kept = set(folder.files) - {"SKILL.md", "scripts/run.py"}
-    assert bool(kept) is not folder.oddities[0].hides_content
+    assert bool(kept) is not folder.anomalies[0].hides_content
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_S02_links_elsewhere_in_a_repository_are_none_of_the_skills_business(stub, github):
     with_archive(stub, [Member("ROOT/docs/x", kind=SYMLINK, link="/etc/passwd"), Member("ROOT/skills/x", b"\0")])
-    assert (await fetch(github)).oddities == ()
+    assert (await fetch(github)).anomalies == ()
 
 
 async def test_S02_the_list_of_findings_is_bounded(stub, github):
     with_archive(stub, [Member(f"ROOT/skills/pdf/{n}", kind=SYMLINK, link="x") for n in range(1000)])
     folder = await fetch(github)
-    assert len(folder.oddities) == archive.MAX_ODDITIES + 1
-    assert folder.oddities[-1].kind is Odd.MORE
+    assert len(folder.anomalies) == archive.MAX_ANOMALIES + 1
+    assert folder.anomalies[-1].kind is AnomalyKind.MORE
 
 
 TWO_READINGS = {

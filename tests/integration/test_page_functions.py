@@ -61,27 +61,30 @@ def test_what_has_no_route_is_not_found_in_words_or_in_json():
 def test_the_panel_is_entered_used_and_left_cold_and_warm():
     submission_id = submit("decided")
     for _ in range(2):
-        door = ask(admin_pages, "GET /admin")
-        nonce = door["cookies"][0].partition(";")[0]
-        form = {"token": f"{ADMIN_TOKEN}-admin", "word": word_in(door)}
+        sign_in_page = ask(admin_pages, "GET /admin")
+        nonce = sign_in_page["cookies"][0].partition(";")[0]
+        form = {"token": f"{ADMIN_TOKEN}-admin", "csrf_token": csrf_token_in(sign_in_page)}
         entered = ask(admin_pages, "POST /admin/sign-in", form=form, cookies=[nonce])
         cookie = entered["cookies"][0].partition(";")[0]
         panel = ask(admin_pages, "GET /admin", cookies=[cookie])
         assert "Sign out" in panel["body"]
-        word = word_in(panel)
+        csrf_token = csrf_token_in(panel)
         decided = ask(
             admin_pages,
             "POST /admin/review/{id}",
-            form={"word": word, "action": "dequeue", "why": "a test"},
+            form={"csrf_token": csrf_token, "action": "dequeue", "why": "a test"},
             cookies=[cookie],
             path={"id": submission_id},
         )
         assert decided["statusCode"] in (303, 409)  # the second time it is out already
         for route, more in (("recount", {}), ("stuck", {"why": "x"}), ("pause", {"why": "x", "action": "resume"})):
-            answer = ask(admin_pages, f"POST /admin/{route}", form={"word": word, **more}, cookies=[cookie])
+            answer = ask(admin_pages, f"POST /admin/{route}", form={"csrf_token": csrf_token, **more}, cookies=[cookie])
             assert answer["statusCode"] in (200, 303), route
-        assert ask(admin_pages, "POST /admin/sign-out", form={"word": word}, cookies=[cookie])["statusCode"] == 303
+        assert (
+            ask(admin_pages, "POST /admin/sign-out", form={"csrf_token": csrf_token}, cookies=[cookie])["statusCode"]
+            == 303
+        )
 
 
-def word_in(answer: dict) -> str:
-    return re.search(r'name="word" value="([0-9a-f]{64})"', answer["body"])[1]
+def csrf_token_in(answer: dict) -> str:
+    return re.search(r'name="csrf_token" value="([0-9a-f]{64})"', answer["body"])[1]

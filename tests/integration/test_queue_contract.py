@@ -127,7 +127,7 @@ async def test_a_queue_that_is_up_says_so(side):
     "call",
     [
         lambda queue: queue.send(ID),
-        lambda queue: queue.come_back_in("receipt", timedelta(seconds=1)),
+        lambda queue: queue.retry_in("receipt", timedelta(seconds=1)),
         lambda queue: queue.check(),
     ],
     ids=["send", "come_back_in", "check"],
@@ -154,14 +154,14 @@ async def test_a_received_message_comes_back_when_it_is_told_to(full_side):
     await full_side.queue.send(ID)
     [received] = full_side.receive_all()
     assert full_side.receive() == []
-    await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+    await full_side.queue.retry_in(received["ReceiptHandle"], timedelta())
     assert full_side.receive() == [ID]
 
 
 async def test_a_message_is_gone_once_it_is_deleted_and_not_before(full_side):
     await full_side.queue.send(ID)
     [received] = full_side.receive_all()
-    await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+    await full_side.queue.retry_in(received["ReceiptHandle"], timedelta())
     [again] = full_side.receive_all()
     assert again["MessageId"] == received["MessageId"]
     full_side.delete(again["ReceiptHandle"])
@@ -175,7 +175,7 @@ async def test_a_message_counts_its_receives_and_after_five_it_is_a_dead_letter(
     for _ in range(MAX_RECEIVES):
         [received] = full_side.receive_all()
         counts.append(received["Attributes"]["ApproximateReceiveCount"])
-        await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+        await full_side.queue.retry_in(received["ReceiptHandle"], timedelta())
     assert counts == ["1", "2", "3", "4", "5"]
     assert full_side.receive_dead() == []
     assert full_side.receive() == []
@@ -187,5 +187,5 @@ async def test_a_deleted_message_cannot_be_told_to_come_back(full_side):
     [received] = full_side.receive_all()
     full_side.delete(received["ReceiptHandle"])
     with pytest.raises(Unavailable):
-        await full_side.queue.come_back_in(received["ReceiptHandle"], timedelta())
+        await full_side.queue.retry_in(received["ReceiptHandle"], timedelta())
     assert full_side.receive() == []

@@ -7,7 +7,7 @@ import pytest
 from shared import runtime
 from shared.marketplace.external_scan_store import a_request, scan_put
 from shared.marketplace.skill_admin import block_skill
-from shared.records.external_scans import Outcome, claimed, finished
+from shared.records.external_scans import ExternalOutcome, claimed, finished
 from tests.support.builders import WHEN
 from tests.support.catalogue import a_skill
 from tests.support.marketplace import list_, publish, put, raw, read, run, twice
@@ -51,10 +51,12 @@ def test_security_tells_what_scanners_elsewhere_found_in_words_that_clients_know
     assert read("acme/tools/pdf/security").body == {"overallVerdict": None, "reportUrl": None, "providers": []}
     _scan(
         "bandit",
-        Outcome(status="COMPLETED", verdict="FAIL", score=10, critical_count=2, report_url="https://r.example/1"),
+        ExternalOutcome(
+            status="COMPLETED", verdict="FAIL", score=10, critical_count=2, report_url="https://r.example/1"
+        ),
     )
-    _scan("lint", Outcome(status="COMPLETED", verdict="CONCERNS", score=60))
-    _scan("odd", Outcome(status="FAILED", summary="It broke."))
+    _scan("lint", ExternalOutcome(status="COMPLETED", verdict="CONCERNS", score=60))
+    _scan("odd", ExternalOutcome(status="FAILED", summary="It broke."))
     _scan("slow", None)
     answer = twice(lambda: read("acme/tools/pdf/security"))
     assert answer.body == {
@@ -74,9 +76,9 @@ def test_security_tells_what_scanners_elsewhere_found_in_words_that_clients_know
 @pytest.mark.parametrize(
     ("outcome", "word"),
     [
-        (Outcome(status="COMPLETED", verdict="PASS", score=95), "PASS"),
-        (Outcome(status="COMPLETED", verdict="CONCERNS", score=60), "PASS"),
-        (Outcome(status="FAILED", summary="It broke."), "TIMED_OUT"),
+        (ExternalOutcome(status="COMPLETED", verdict="PASS", score=95), "PASS"),
+        (ExternalOutcome(status="COMPLETED", verdict="CONCERNS", score=60), "PASS"),
+        (ExternalOutcome(status="FAILED", summary="It broke."), "TIMED_OUT"),
     ],
 )
 def test_the_overall_verdict_is_the_worst_status_so_clients_know_it_too(outcome, word):

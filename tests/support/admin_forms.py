@@ -6,17 +6,17 @@ from tests.support.memory import ADMIN_TOKEN
 from tests.support.requests import call
 
 
-def word_in(page: str) -> str:
-    return re.search(r'name="word" value="([0-9a-f]{64})"', page)[1]
+def csrf_token_in(page: str) -> str:
+    return re.search(r'name="csrf_token" value="([0-9a-f]{64})"', page)[1]
 
 
 async def signed_in(env, role: str = "admin") -> tuple[str, str]:
-    """The session cookie and a form's word, through the form itself."""
-    door = await call(env, "GET /admin")
-    nonce = door.cookies[0].partition(";")[0]
-    form = {"token": f"{ADMIN_TOKEN}-{role}", "word": word_in(door.text)}
+    """The session cookie and a form's csrf_token, through the form itself."""
+    sign_in_page = await call(env, "GET /admin")
+    nonce = sign_in_page.cookies[0].partition(";")[0]
+    form = {"token": f"{ADMIN_TOKEN}-{role}", "csrf_token": csrf_token_in(sign_in_page.text)}
     entered = await call(env, "POST /admin/sign-in", form=form, cookies=[nonce])
     assert (entered.status, entered.headers["location"]) == (303, "/admin")
     cookie = entered.cookies[0].partition(";")[0]
     panel = await call(env, "GET /admin", cookies=[cookie])
-    return cookie, word_in(panel.text)
+    return cookie, csrf_token_in(panel.text)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from shared.marketplace.community import count_installs
-from tests.support import earlier
+from tests.support import backdated_history
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
@@ -139,8 +139,8 @@ class AdminSession:
         return self._exchange("GET", path)
 
     def post(self, path: str, **fields: str) -> int:
-        word = re.search(r'name="word" value="([0-9a-f]+)"', self.page)[1]
-        self._exchange("POST", path, urlencode({"word": word, **fields}))
+        csrf_token = re.search(r'name="csrf_token" value="([0-9a-f]+)"', self.page)[1]
+        self._exchange("POST", path, urlencode({"csrf_token": csrf_token, **fields}))
         status = self.status
         if status == 303:
             self.open()
@@ -213,7 +213,7 @@ FIRST = text_of("pdf-forms").replace("2. Say what you are about to do, in one se
 def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
     """A day, then a moment at which the queue stands still. Ids of one submission of each kind."""
     _versions_of_pdf_forms(platform, github)
-    earlier.relive(platform, github.url, [*_the_day(), *_what_was_refused()])
+    backdated_history.relive(platform, github.url, [*_the_day(), *_what_was_refused()])
     github_one = submit_repo(platform, "https://github.com/acme/agent-tools", "skills/invoice-reader")
     held = submit_repo(platform, "https://github.com/example/env-sync")
     failed = upload(
@@ -242,39 +242,41 @@ def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
 def _versions_of_pdf_forms(platform: Platform, github: StubGitHub) -> None:
     token = None
     for hours_ago, text in ((22.4, FIRST), (10.2, text_of("pdf-forms")), (1.3, text_of("pdf-forms", CHANGED))):
-        event = earlier.an_upload(hours_ago, "pdf-forms", {"SKILL.md": text}, token)
-        [accepted] = earlier.relive(platform, github.url, [event])
+        event = backdated_history.an_upload(hours_ago, "pdf-forms", {"SKILL.md": text}, token)
+        [accepted] = backdated_history.relive(platform, github.url, [event])
         token = token or accepted.upload_token
 
 
 def _readers(platform: Platform, github: StubGitHub) -> None:
     names = [name for name, installs in INSTALLS.items() for _ in range(installs)]
-    earlier.in_store_of(platform, github.url, lambda _: count_installs(names))
+    backdated_history.in_store_of(platform, github.url, lambda _: count_installs(names))
     report = {"type": "misleading", "description": "It groups by time, not by cause, when lines have no level."}
     status, answer = platform.json("POST", "/api/v1/skills/northwind/skills/log-triage/reports", report)
     assert status == 201, answer
 
 
-def _the_day() -> list[earlier.Event]:
+def _the_day() -> list[backdated_history.Event]:
     events = []
     for name, about in SKILLS.items():
         if name == "pdf-forms":
             continue
         if about.repo:
-            events.append(earlier.a_repository(about.hours_ago, f"https://github.com/{about.repo}", name))
+            events.append(backdated_history.a_repository(about.hours_ago, f"https://github.com/{about.repo}", name))
         else:
-            events.append(earlier.an_upload(about.hours_ago, name, {"SKILL.md": text_of(name)}))
+            events.append(backdated_history.an_upload(about.hours_ago, name, {"SKILL.md": text_of(name)}))
     return events
 
 
-def _what_was_refused() -> list[earlier.Event]:
+def _what_was_refused() -> list[backdated_history.Event]:
     refused = {
         "quick-start": (19.7, {"setup.sh": SETUP}),
         "always-on": (11.4, {"install.sh": BACK_AGAIN}),
         "key-rotator": (4.4, {"rotate.py": BACKUP}),
     }
     events = [
-        earlier.an_upload(hours, name, {"SKILL.md": skill_md(name, "Does a bit of this and that.", []), **files})
+        backdated_history.an_upload(
+            hours, name, {"SKILL.md": skill_md(name, "Does a bit of this and that.", []), **files}
+        )
         for name, (hours, files) in refused.items()
     ]
-    return [*events, *(earlier.an_upload(n, f"draft-{n}", {"SKILL.md": "# Draft\n"}) for n in (17, 7))]
+    return [*events, *(backdated_history.an_upload(n, f"draft-{n}", {"SKILL.md": "# Draft\n"}) for n in (17, 7))]

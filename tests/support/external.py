@@ -2,7 +2,7 @@
 
 from shared.marketplace.external_scan_dispatch import claim_scan, dispatch_external_scans
 from shared.marketplace.external_scan_store import get_security
-from shared.records.external_scans import Finding, Outcome, Verdict
+from shared.records.external_scans import ExternalFinding, ExternalOutcome, ExternalVerdict
 from shared.records.submissions import State
 from shared.submissions.submission_store import get_submission
 from shared.verification.external_scan_results import report_result
@@ -10,13 +10,13 @@ from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
 
 NAME = "uploads/anonymous/greeter"
-CLEAN = Outcome(status="COMPLETED", verdict=Verdict.PASS, score=97)
-CRITICAL = Outcome(
+CLEAN = ExternalOutcome(status="COMPLETED", verdict=ExternalVerdict.PASS, score=97)
+CRITICAL = ExternalOutcome(
     status="COMPLETED",
-    verdict=Verdict.FAIL,
+    verdict=ExternalVerdict.FAIL,
     score=20,
     critical_count=1,
-    findings=(Finding("low", "Odd."), Finding("critical", "Runs what it is given.", "run.py", 3)),
+    findings=(ExternalFinding("low", "Odd."), ExternalFinding("critical", "Runs what it is given.", "run.py", 3)),
 )
 
 

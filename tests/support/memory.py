@@ -223,18 +223,18 @@ class MemoryContent:
 @dataclass
 class MemoryQueue:
     sent: list[tuple[str, timedelta]] = field(default_factory=list)
-    turns: list[int] = field(default_factory=list)  # of what was sent
+    generations: list[int] = field(default_factory=list)  # of what was sent
     came_back: list[tuple[str, timedelta]] = field(default_factory=list)
     is_down: bool = False
 
-    async def send(self, submission_id: str, delay: timedelta = timedelta(), turn: int = 0) -> None:
+    async def send(self, submission_id: str, delay: timedelta = timedelta(), generation: int = 0) -> None:
         await asyncio.sleep(0)
         if self.is_down:
             raise Unavailable("The queue does not answer.")
         self.sent.append((submission_id, delay))
-        self.turns.append(turn)
+        self.generations.append(generation)
 
-    async def come_back_in(self, receipt: str, delay: timedelta) -> None:
+    async def retry_in(self, receipt: str, delay: timedelta) -> None:
         await self.check()
         self.came_back.append((receipt, delay))
 
@@ -264,11 +264,11 @@ class SilentGitHub:
     def __init__(self, clock) -> None:
         self._clock = clock
 
-    def give_way(self) -> None:
+    def yield_quota_to_workers(self) -> None:
         pass
 
     @asynccontextmanager
-    async def asking_once(self):
+    async def with_request_cache(self):
         yield self
 
     async def get_repo(self, owner: str, name: str):

@@ -11,15 +11,17 @@ class Panel:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self._cookie = ""
-        door = self._get()
-        entered, headers, _ = self._post("/admin/sign-in", token=platform.admin_token, word=_word_in(door))
+        sign_in_page = self._get()
+        entered, headers, _ = self._post(
+            "/admin/sign-in", token=platform.admin_token, csrf_token=_csrf_token_in(sign_in_page)
+        )
         assert entered == 303, "the token was not taken"
         self._keep(headers)
 
     def decide(self, submission_id: str, action: str, why: str) -> int:
         """The status of the answer: 303 when it was done."""
-        word = _word_in(self._get())
-        return self._post(f"/admin/review/{submission_id}", action=action, why=why, word=word)[0]
+        csrf_token = _csrf_token_in(self._get())
+        return self._post(f"/admin/review/{submission_id}", action=action, why=why, csrf_token=csrf_token)[0]
 
     def _get(self) -> str:
         status, headers, body = self._platform.request("GET", "/admin", headers={"cookie": self._cookie})
@@ -37,7 +39,7 @@ class Panel:
         self._cookie = "; ".join(cookie for cookie in cookies if not cookie.endswith("="))
 
 
-def _word_in(page: str) -> str:
-    found = re.search(r'name="word" value="([0-9a-f]{64})"', page)
+def _csrf_token_in(page: str) -> str:
+    found = re.search(r'name="csrf_token" value="([0-9a-f]{64})"', page)
     assert found is not None
     return found[1]

@@ -28,7 +28,7 @@ class FakeGitHub:
         at = None if days_ago is None else self.clock.time - timedelta(days=days_ago)
         return GitHubRepo(1, 2, "acme", "skills", "main", at, is_archived=False, stars=0)
 
-    def give_way(self) -> None:
+    def yield_quota_to_workers(self) -> None:
         if self.is_low:
             raise self.deferred()
 

@@ -9,7 +9,7 @@ from shared.marketplace.reputation import get_reputation
 from shared.marketplace.skill_admin import block_skill, delete_skill, unblock_skill
 from shared.marketplace.skill_index import skill_writes
 from shared.marketplace.skill_names import find_skills
-from shared.marketplace.skill_signals import get_standings
+from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import get_skill
 from shared.records.skills import bump_between, is_newer
 from shared.storage.kv import Add, Key
@@ -30,7 +30,7 @@ class Unreadable(MemoryKV):
 
 
 async def standing_of(env, skill):
-    return (await within(env, lambda: get_standings([skill], {})))[skill.name]
+    return (await within(env, lambda: get_skill_signals([skill], {})))[skill.name]
 
 
 async def test_blocking_counts_once_and_lifting_takes_it_back(env):

@@ -168,9 +168,9 @@ async def test_what_never_stands_still_has_no_verdict_and_is_left_as_it_is(monke
 async def test_moves_between_the_count_and_the_repair_are_kept(env):
     first, *_ = await filled(env)
     distort(env, shard(first), RECEIVED=4)
-    counted = await within(env, recount.count_on)
+    counted = await within(env, recount.continue_recount)
     await within(env, lambda: move_submission(first, State.ON_HOLD, "system", "meanwhile"))
-    await within(env, lambda: recount.set_right(counted.recount, counted.repairs, []))
+    await within(env, lambda: recount.apply_repairs(counted.recount, counted.repairs, []))
     check_invariants(env.kv)
 
 
@@ -213,11 +213,11 @@ def small_pages(monkeypatch):
 
 async def in_calls(env, between=None, run_id=None):
     """Counts until it is done; what every call said."""
-    told = [await within(env, lambda: recount.count_on(run_id))]
+    told = [await within(env, lambda: recount.continue_recount(run_id))]
     while told[-1].recount is None:
         if between:
             await between()
-        told.append(await within(env, lambda: recount.count_on(told[-1].run_id)))
+        told.append(await within(env, lambda: recount.continue_recount(told[-1].run_id)))
     return told
 
 
@@ -273,7 +273,7 @@ async def test_moves_and_new_records_between_the_calls_are_no_drift_and_hide_non
     told = await in_calls(env, meanwhile)
     assert len(told) >= 4
     assert (told[-1].recount.drift, told[-1].recount.busy) == ({State.BLOCKED: 2}, 0)
-    await within(env, lambda: recount.set_right(told[-1].recount, told[-1].repairs, []))
+    await within(env, lambda: recount.apply_repairs(told[-1].recount, told[-1].repairs, []))
     check_invariants(env.kv)
 
 
@@ -299,7 +299,7 @@ async def test_i5_what_is_decided_about_skills_between_the_calls_is_no_drift_and
 
     told = await in_calls(env, meanwhile)
     assert (told[-1].recount.drift, told[-1].recount.busy) == ({"skills": 2, "versions": -1}, 0)
-    await within(env, lambda: recount.set_right(told[-1].recount, told[-1].repairs, []))
+    await within(env, lambda: recount.apply_repairs(told[-1].recount, told[-1].repairs, []))
     check_invariants(env.kv)
 
 
@@ -319,8 +319,8 @@ async def test_a_move_by_somebody_whose_clock_is_behind_is_seen(env, small_pages
 async def test_two_who_go_on_with_one_count_count_every_page_once(env, small_pages):
     first, *_ = await filled(env, 12)
     distort(env, shard(first), RECEIVED=1)
-    run_id = (await within(env, recount.count_on)).run_id
-    both = [within(env, lambda: recount.count_on(run_id)) for _ in range(2)]
+    run_id = (await within(env, recount.continue_recount)).run_id
+    both = [within(env, lambda: recount.continue_recount(run_id)) for _ in range(2)]
     assert {(await one).checked for one in asyncio.as_completed(both)} <= {10, 12}
     last = (await in_calls(env, run_id=run_id))[-1]
     assert (last.checked, last.recount.drift) == (12, {State.RECEIVED: 1})
@@ -328,7 +328,7 @@ async def test_two_who_go_on_with_one_count_count_every_page_once(env, small_pag
 
 async def test_a_late_page_of_somebody_else_does_not_turn_a_count_back(env, small_pages):
     await filled(env, 12)
-    early = (await within(env, recount.count_on)).run_id
+    early = (await within(env, recount.continue_recount)).run_id
     behind = await within(env, lambda: recount_walk.get_run(early))
     assert (await in_calls(env, run_id=early))[-1].checked == 12
     assert (await within(env, lambda: recount_walk.walk(behind))).checked == 12
@@ -371,11 +371,11 @@ async def test_where_more_moved_than_is_read_again_there_is_no_verdict(env, monk
 
 async def test_a_count_that_was_left_alone_is_over_before_the_feed_forgets(env, small_pages):
     await filled(env, 12)
-    run_id = (await within(env, recount.count_on)).run_id
+    run_id = (await within(env, recount.continue_recount)).run_id
     env.clock.forward(minutes=41)
     for lost in (run_id, "0" * 16):
         with pytest.raises(Conflict) as over:
-            await within(env, lambda lost=lost: recount.count_on(lost))
+            await within(env, lambda lost=lost: recount.continue_recount(lost))
         assert over.value.code == "recount_expired"
     longest = recount_walk.LONGEST_RUN + 2 * recount.CLOCKS_APART
     assert longest < FEED_TTL

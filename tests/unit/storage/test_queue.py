@@ -15,8 +15,8 @@ ID = "sub_01kk2v5q3n8d7a6f5e4d3c2b1a"
 
 
 def test_a_message_says_in_which_turn_of_its_record_it_was_sent():
-    assert parse_body(body_of(ID, 7)).turn == 7
-    assert parse_body(body_of(ID)).turn == 0
+    assert parse_body(body_of(ID, 7)).generation == 7
+    assert parse_body(body_of(ID)).generation == 0
 
 
 def test_R30_the_first_message_ever_sent_stays_what_it_is():

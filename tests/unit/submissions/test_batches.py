@@ -9,7 +9,7 @@ from shared.access.idempotency import Idempotency
 from shared.errors import TooManyRequests, Unavailable, Unprocessable
 from shared.records.submissions import State
 from shared.submissions import intake
-from shared.submissions.intake import Accepted, NamedSkill, NotAccepted
+from shared.submissions.intake import Accepted, NotAccepted, RequestedSkill
 from shared.submissions.submission_store import move_submission
 from tests.support.invariants import check_invariants
 from tests.support.memory import FillsUp, MemoryKV, memory_env, within
@@ -17,8 +17,8 @@ from tests.support.memory import FillsUp, MemoryKV, memory_env, within
 REPO = "https://github.com/owner/repo"
 ONCE = Idempotency("k" * 16, "hash")
 OTHER = Idempotency("k" * 16, "another body")
-TWO = [NamedSkill("pdf", "skills/pdf"), NamedSkill("csv", "skills/csv")]
-WITH_ONE_BAD = [*TWO, NamedSkill("up", "../up")]
+TWO = [RequestedSkill("pdf", "skills/pdf"), RequestedSkill("csv", "skills/csv")]
+WITH_ONE_BAD = [*TWO, RequestedSkill("up", "../up")]
 
 
 def submit(env, skills=TWO, once=ONCE):
@@ -65,7 +65,7 @@ async def test_R31_another_batch_under_the_same_key_is_refused_whole(env):
     """Even where it says the same of its first skills, and has one more that the first did not have."""
     await submit(env, TWO[:1])
     with pytest.raises(Unprocessable) as refused:
-        await submit(env, [*TWO, NamedSkill("xml", "skills/xml")], OTHER)
+        await submit(env, [*TWO, RequestedSkill("xml", "skills/xml")], OTHER)
     assert refused.value.code == "idempotency_key_reused"
     assert paths_of(env) == ["skills/pdf"]
 
@@ -87,7 +87,7 @@ async def test_R31_parallel_batches_with_one_key_get_one_answer(env):
 async def test_R31_of_two_parallel_batches_with_one_key_one_is_refused_whole(env):
     async def one(skill, once):
         try:
-            return await submit(env, [NamedSkill(skill, f"skills/{skill}")] * 3, once)
+            return await submit(env, [RequestedSkill(skill, f"skills/{skill}")] * 3, once)
         except Unprocessable as refusal:
             return refusal.code
 
@@ -114,7 +114,7 @@ async def test_R31_a_batch_that_broke_off_goes_on_where_it_stopped():
 async def test_R31_the_key_of_a_batch_is_free_again_after_a_day(env):
     first = await submit(env)
     env.clock.forward(hours=24, seconds=1)
-    later = await submit(env, [NamedSkill("xml", "skills/xml")], OTHER)
+    later = await submit(env, [RequestedSkill("xml", "skills/xml")], OTHER)
     assert [one.flag for one in later] == [None]
     assert not {one.submission.id for one in later} & {one.submission.id for one in first}
 
@@ -145,7 +145,7 @@ async def test_a_replay_that_cannot_be_read_is_told_and_never_shortened(env, mon
 
 async def test_s21_a_batch_fills_the_queue_to_its_cap_and_not_beyond():
     env = memory_env(max_active=3)
-    four = [NamedSkill(name, f"skills/{name}") for name in ("a", "b", "c", "d")]
+    four = [RequestedSkill(name, f"skills/{name}") for name in ("a", "b", "c", "d")]
     answers = await submit(env, four, None)
     assert [one.code for one in answers if isinstance(one, NotAccepted)] == ["queue_full"]
     with pytest.raises(TooManyRequests):

@@ -8,7 +8,7 @@ from shared.records.submissions import State
 from shared.submissions import queue_position
 from shared.submissions.counters import Hour, get_hours
 from shared.submissions.queue_position import expected_wait, get_oldest, get_waiting, settled_per_hour
-from shared.web.words import age, ago, counted, duration, number, size
+from shared.web.labels import age, ago, counted, duration, number, size
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
 

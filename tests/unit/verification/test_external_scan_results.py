@@ -9,7 +9,7 @@ import pytest
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.marketplace.skill_store import find_skill
-from shared.records.external_scans import Outcome, Status, Verdict, problem_of
+from shared.records.external_scans import ExternalOutcome, ExternalVerdict, Status, problem_of
 from shared.records.submissions import State, reopen
 from shared.submissions.submission_store import commit, get_history, get_submission
 from tests.support.builders import processed
@@ -37,14 +37,16 @@ async def test_a_result_is_what_readers_see(env):
 
 async def test_the_worst_verdict_is_the_overall_one(env):
     await requested(env)
-    await report(env, await claim(env, "other"), Outcome(status="COMPLETED", verdict=Verdict.CONCERNS, score=60))
+    await report(
+        env, await claim(env, "other"), ExternalOutcome(status="COMPLETED", verdict=ExternalVerdict.CONCERNS, score=60)
+    )
     await report(env, await claim(env), CLEAN)
     assert (await security(env)).overall_verdict == "CONCERNS"
 
 
 async def test_a_scanner_that_could_not_look_says_nothing_about_the_skill(env):
     await requested(env)
-    await report(env, await claim(env), Outcome(status="FAILED", summary="out of memory"))
+    await report(env, await claim(env), ExternalOutcome(status="FAILED", summary="out of memory"))
     told = await security(env)
     assert told.overall_verdict is None
     assert (told.providers[0].status, told.providers[0].critical_count) == ("FAILED", None)
@@ -88,10 +90,10 @@ async def test_a_report_without_a_request_is_refused(env):
     [
         (CLEAN, None),
         (CRITICAL, None),
-        (Outcome(status="FAILED", summary="why"), None),
-        (Outcome(status="FAILED", verdict=Verdict.PASS), "FAILED"),
-        (Outcome(status="COMPLETED"), "verdict"),
-        (Outcome(status="COMPLETED", verdict=Verdict.PASS, critical_count=1), "critical"),
+        (ExternalOutcome(status="FAILED", summary="why"), None),
+        (ExternalOutcome(status="FAILED", verdict=ExternalVerdict.PASS), "FAILED"),
+        (ExternalOutcome(status="COMPLETED"), "verdict"),
+        (ExternalOutcome(status="COMPLETED", verdict=ExternalVerdict.PASS, critical_count=1), "critical"),
     ],
 )
 def test_a_report_must_not_contradict_itself(outcome, problem):

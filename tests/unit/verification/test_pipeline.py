@@ -108,7 +108,7 @@ async def test_a_fault_is_retried_later_and_parked_after_the_last_attempt(env):
         settled = await processed(broken, submission)
         after = await record(env, submission)
         assert (after.state, after.attempts) == (State.RECEIVED, attempt)
-        assert RETRY_BASE * 2 ** (attempt - 1) <= settled.come_back_in <= RETRY_BASE * 2 ** (attempt - 1) * 1.5
+        assert RETRY_BASE * 2 ** (attempt - 1) <= settled.retry_in <= RETRY_BASE * 2 ** (attempt - 1) * 1.5
         assert f"attempt {attempt} of 3 failed: The content store does not answer" in after.reason
         env.clock.forward(minutes=5)
     assert await processed(broken, submission) == DONE
@@ -188,7 +188,7 @@ async def test_r34_a_pause_burns_no_attempt_and_ends_by_itself(env):
     await within(env, lambda: pause_queue("eve", "maintenance", timedelta(hours=2)))
     for _ in range(8):
         env.queue.sent.clear()
-        successor = Delivery(uuid.uuid4().hex, turn=env.queue.turns[-1])
+        successor = Delivery(uuid.uuid4().hex, generation=env.queue.generations[-1])
         assert await processed(env, submission, delivery=successor) == DONE
         [(_, delay)] = env.queue.sent
         assert timedelta() < delay <= timedelta(minutes=15)

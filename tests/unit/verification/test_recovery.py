@@ -194,10 +194,10 @@ async def test_a_rescue_that_fails_is_reported_and_does_not_stop_the_others(env)
     env.clock.forward(minutes=6)
 
     class OneDown(MemoryQueue):
-        async def send(self, submission_id, delay=timedelta(), turn=0):
+        async def send(self, submission_id, delay=timedelta(), generation=0):
             if submission_id == bad.id:
                 raise Unavailable("The queue does not answer.")
-            await super().send(submission_id, delay, turn)
+            await super().send(submission_id, delay, generation)
 
     queue = OneDown()
     report = await scan(replace(env, queue=queue))

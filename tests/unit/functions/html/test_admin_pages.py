@@ -1,4 +1,4 @@
-"""The admin panel's door: sessions, the word on every form, roles, and what a refusal looks like."""
+"""The admin panel's sign_in_page: sessions, the word on every form, roles, and what a refusal looks like."""
 
 import base64
 
@@ -10,7 +10,7 @@ from shared.records.submissions import State
 from shared.storage.kv import Key, Put
 from shared.submissions.dead_letter_store import store_dead_letter
 from shared.submissions.submission_store import get_submission, move_submission
-from tests.support.admin_forms import signed_in, word_in
+from tests.support.admin_forms import csrf_token_in, signed_in
 from tests.support.builders import a_bundle, submitted
 from tests.support.memory import ADMIN_TOKEN, FixedSecrets, within
 from tests.support.requests import call
@@ -34,10 +34,10 @@ async def test_s16_without_a_session_there_is_only_the_door(env, route):
 
 
 async def test_the_session_cookie_is_closed_and_never_the_token(env):
-    door = await call(env, "GET /admin")
-    form = {"token": f"{ADMIN_TOKEN}-admin", "word": word_in(door.text)}
+    sign_in_page = await call(env, "GET /admin")
+    form = {"token": f"{ADMIN_TOKEN}-admin", "csrf_token": csrf_token_in(sign_in_page.text)}
     headers = {"x-forwarded-proto": "https"}
-    nonce = door.cookies[0].partition(";")[0]
+    nonce = sign_in_page.cookies[0].partition(";")[0]
     entered = await call(env, "POST /admin/sign-in", form=form, cookies=[nonce], headers=headers)
     cookie = entered.cookies[0]
     for part in ("HttpOnly", "SameSite=Strict", "Secure", "Path=/admin", "Max-Age=28800"):
@@ -47,17 +47,17 @@ async def test_the_session_cookie_is_closed_and_never_the_token(env):
 
 
 async def test_a_wrong_token_is_told_so_beside_the_field(env):
-    door = await call(env, "GET /admin")
-    nonce = door.cookies[0].partition(";")[0]
-    form = {"token": "guess", "word": word_in(door.text)}
+    sign_in_page = await call(env, "GET /admin")
+    nonce = sign_in_page.cookies[0].partition(";")[0]
+    form = {"token": "guess", "csrf_token": csrf_token_in(sign_in_page.text)}
     page = await call(env, "POST /admin/sign-in", form=form, cookies=[nonce])
     assert page.status == 401
     assert "This token is not valid here" in page.text
 
 
 async def test_signing_in_needs_the_word_of_the_door_that_was_opened(env):
-    for word in ("", "0" * 64):
-        form = {"token": f"{ADMIN_TOKEN}-admin", "word": word}
+    for csrf_token in ("", "0" * 64):
+        form = {"token": f"{ADMIN_TOKEN}-admin", "csrf_token": csrf_token}
         assert (await call(env, "POST /admin/sign-in", form=form, cookies=["sign-in=x"])).status == 403
         assert (await call(env, "POST /admin/sign-in", form=form)).status == 403
 
@@ -65,13 +65,13 @@ async def test_signing_in_needs_the_word_of_the_door_that_was_opened(env):
 @pytest.mark.parametrize("route", POSTS)
 async def test_s16_no_form_works_without_a_session_or_without_its_word(env, route):
     submission = await held(env)
-    cookie, word = await signed_in(env)
-    form = {"word": word, "action": "reject", "why": "because", "id": submission.id}
+    cookie, csrf_token = await signed_in(env)
+    form = {"csrf_token": csrf_token, "action": "reject", "why": "because", "id": submission.id}
     path = route.partition(" ")[2].replace("{id}", submission.id)
     answers = [
         await call(env, route, path, form=form, id=submission.id),
         await call(env, route, path, form=form, cookies=["session=x.y"], id=submission.id),
-        await call(env, route, path, form={**form, "word": "0" * 64}, cookies=[cookie], id=submission.id),
+        await call(env, route, path, form={**form, "csrf_token": "0" * 64}, cookies=[cookie], id=submission.id),
         await call(env, route, path, form={"why": "because"}, cookies=[cookie], id=submission.id),
     ]
     assert [answer.status for answer in answers] == [401, 401, 403, 403]
@@ -79,10 +79,10 @@ async def test_s16_no_form_works_without_a_session_or_without_its_word(env, rout
 
 
 async def test_the_word_of_one_session_is_no_use_in_another(env):
-    _, word = await signed_in(env)
+    _, csrf_token = await signed_in(env)
     env.clock.forward(seconds=1)
     other, _ = await signed_in(env)
-    assert (await call(env, "POST /admin/sign-out", form={"word": word}, cookies=[other])).status == 403
+    assert (await call(env, "POST /admin/sign-out", form={"csrf_token": csrf_token}, cookies=[other])).status == 403
 
 
 async def test_a_session_ends_after_eight_hours(env):
@@ -94,12 +94,12 @@ async def test_a_session_ends_after_eight_hours(env):
 
 
 async def test_a_revoked_token_ends_its_sessions_at_once(env):
-    cookie, word = await signed_in(env)
+    cookie, csrf_token = await signed_in(env)
     tokens = (await FixedSecrets().get()).admin_tokens
     sha256 = next(token.sha256 for token in tokens if token.role == "admin")
     await within(env, lambda: env.kv.put(Put(Key(f"revoked:{sha256}"), "{}")))
     assert "Sign out" not in (await call(env, "GET /admin", cookies=[cookie])).text
-    assert (await call(env, "POST /admin/recount", form={"word": word}, cookies=[cookie])).status == 401
+    assert (await call(env, "POST /admin/recount", form={"csrf_token": csrf_token}, cookies=[cookie])).status == 401
 
 
 async def test_an_edited_session_is_none(env):
@@ -110,8 +110,13 @@ async def test_an_edited_session_is_none(env):
 
 async def test_a_decision_goes_through_and_shows_in_the_audit_list(env):
     submission = await held(env)
-    cookie, word = await signed_in(env, "reviewer")
-    form = {"word": word, "action": "reject", "why": "it hides what it does", "version": str(submission.version)}
+    cookie, csrf_token = await signed_in(env, "reviewer")
+    form = {
+        "csrf_token": csrf_token,
+        "action": "reject",
+        "why": "it hides what it does",
+        "version": str(submission.version),
+    }
     route, path = "POST /admin/review/{id}", f"/admin/review/{submission.id}"
     done = await call(env, route, path, form=form, cookies=[cookie], id=submission.id)
     assert (done.status, done.headers["location"]) == (303, "/admin?done=reject")
@@ -123,7 +128,7 @@ async def test_a_decision_goes_through_and_shows_in_the_audit_list(env):
 
 async def test_a_refused_decision_keeps_what_was_typed(env):
     submission = await held(env)
-    cookie, word = await signed_in(env, "reviewer")
+    cookie, csrf_token = await signed_in(env, "reviewer")
     route, path = "POST /admin/review/{id}", f"/admin/review/{submission.id}"
     for form, status, text in (
         ({"action": "approve", "why": ""}, 400, "Say why"),
@@ -131,7 +136,9 @@ async def test_a_refused_decision_keeps_what_was_typed(env):
         ({"action": "reject", "why": "typed with care", "version": "1"}, 409, "changed since"),
         ({"action": "fry", "why": "typed with care"}, 400, "must be one of"),
     ):
-        answer = await call(env, route, path, form={"word": word, **form}, cookies=[cookie], id=submission.id)
+        answer = await call(
+            env, route, path, form={"csrf_token": csrf_token, **form}, cookies=[cookie], id=submission.id
+        )
         assert answer.status == status
         assert text in answer.text
         assert form["why"] in answer.text
@@ -147,7 +154,7 @@ async def test_a_reviewer_is_not_offered_what_only_an_admin_may(env):
 
 
 async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
-    cookie, word = await signed_in(env)
+    cookie, csrf_token = await signed_in(env)
     parked = [await held(env, f"dead-{n}") for n in range(3)]
     for n, submission in enumerate(parked):
         await within(env, lambda n=n, s=submission: store_dead_letter(f"m-{n}", "{}", "failed 5 deliveries", s.id))
@@ -155,7 +162,7 @@ async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
     assert "Retry all of “failed 5 deliveries”" in panel.text
     forms = [{"id": "m-0", "action": "retry"}, {"reason": "failed 5 deliveries", "action": "retry"}]
     for form in forms:
-        sent = {"word": word, "why": "the queue is well again", **form}
+        sent = {"csrf_token": csrf_token, "why": "the queue is well again", **form}
         assert (await call(env, "POST /admin/dead-letters", form=sent, cookies=[cookie])).status == 303
     states = [(await within(env, lambda s=s: get_submission(s.id))).state for s in parked]
     assert states == [State.RECEIVED] * 3
@@ -163,10 +170,12 @@ async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
 
 
 async def test_every_panel_acts(env):
-    cookie, word = await signed_in(env)
+    cookie, csrf_token = await signed_in(env)
 
     async def post(route, **form):
-        return await call(env, f"POST /admin/{route}", form={"word": word, "why": "test", **form}, cookies=[cookie])
+        return await call(
+            env, f"POST /admin/{route}", form={"csrf_token": csrf_token, "why": "test", **form}, cookies=[cookie]
+        )
 
     assert (await post("pause", action="pause", hours="2")).status == 303
     assert "Paused by admin" in (await call(env, "GET /admin", cookies=[cookie])).text

@@ -31,7 +31,7 @@ class Panel:
     """Somebody signed in, who opens sections and sends their forms."""
 
     def __init__(self, env, cookie: str, word: str) -> None:
-        self.env, self.cookie, self.word = env, cookie, word
+        self.env, self.cookie, self.csrf_token = env, cookie, word
 
     @classmethod
     async def open(cls, env, role: str = "admin") -> "Panel":
@@ -43,7 +43,7 @@ class Panel:
         return answer.text
 
     async def post(self, path: str, **form: str):
-        form = {"word": self.word, "why": "because of this test", **form}
+        form = {"csrf_token": self.csrf_token, "why": "because of this test", **form}
         return await call(self.env, f"POST {path}", form=form, cookies=[self.cookie])
 
     async def done(self, path: str, **form: str) -> str:
@@ -189,7 +189,7 @@ async def test_what_was_blocked_by_a_person_is_lifted_from_the_review(env, greet
     panel = await Panel.open(env)
     route, path = "POST /admin/review/{id}", f"/admin/review/{greeter.id}"
     for action, state in (("block", State.BLOCKED), ("unblock", State.PUBLISHED)):
-        form = {"word": panel.word, "action": action, "why": "because of this test"}
+        form = {"csrf_token": panel.csrf_token, "action": action, "why": "because of this test"}
         assert (await call(env, route, path, form=form, cookies=[panel.cookie], id=greeter.id)).status == 303
         assert (await within(env, lambda: get_submission(greeter.id))).state == state
 

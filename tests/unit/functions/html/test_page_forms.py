@@ -9,7 +9,7 @@ import pytest
 from shared.marketplace.community import REPORT_TYPES, list_reports
 from shared.settings import Limit
 from shared.submissions.submission_store import get_submission
-from shared.web import words
+from shared.web import labels
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
 from tests.support.requests import call, multipart
@@ -118,4 +118,4 @@ async def test_a_report_of_nothing_is_not_found(env):
 
 
 def test_every_kind_of_report_has_words():
-    assert tuple(words.REPORT_TYPES) == REPORT_TYPES
+    assert tuple(labels.REPORT_TYPES) == REPORT_TYPES
