@@ -32,7 +32,7 @@ async def get_waiting(limit: int = RANKED) -> Waiting:
     return Waiting([row.key.pk.removeprefix("sub:") for row in rows[:limit]], more=len(rows) > limit)
 
 
-class QueuePlace(NamedTuple):
+class QueueRank(NamedTuple):
     """`ahead` is known for the first 500 only; for those behind them it is "500+"."""
 
     position: int | None
@@ -46,13 +46,13 @@ class QueueSnapshot(NamedTuple):
     waiting: Waiting
     per_hour: float | None
 
-    def place_of(self, submission_id: str) -> QueuePlace:
+    def place_of(self, submission_id: str) -> QueueRank:
         """Of one that waits. An index may not show it yet: then nothing is known of its place."""
         position = self.waiting.position_of(submission_id)
         if position is None:
-            return QueuePlace(None, "500+" if self.waiting.more else None, None)
+            return QueueRank(None, "500+" if self.waiting.more else None, None)
         wait = None if self.per_hour is None else expected_wait(position, self.per_hour)
-        return QueuePlace(position, position - 1, wait)
+        return QueueRank(position, position - 1, wait)
 
 
 async def get_queue_snapshot(at: datetime) -> QueueSnapshot:

@@ -37,27 +37,27 @@ async def search_submissions(q: str, limit: int, after: str | None = None) -> Fo
     return Found(shown, page[-1].sort if len(entries) > limit else end, fresh.failed)
 
 
-class Rejection(NamedTuple):
+class RejectedSubmission(NamedTuple):
     rejected: Submission | None = None
     blocked: Submission | None = None
 
 
-async def find_refused(name: str, source: str | None = None) -> Rejection:
+async def find_refused(name: str, source: str | None = None) -> RejectedSubmission:
     """The newest refused submissions of that name, full or its last part. A last part that submissions of several
     sources have says nothing about any of them, unless the source is given too; nor does one that so many have that
     not all of them were looked at."""
     words = tuple(dict.fromkeys(tokens(name if source is None or "/" in name else f"{_place(source)}/{name}")))
     if not words:
-        return Rejection()
+        return RejectedSubmission()
     ids, are_all = await _having(words)
     fresh = await get_submissions_fresh(ids)
     if fresh.failed:
         raise Unavailable("Not every submission of this name could be read.")
     named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
     if source is None and (not are_all or len({submission.source for submission in named}) > 1):
-        return Rejection()
+        return RejectedSubmission()
     meant = [submission for submission in named if source in (None, submission.source)]
-    return Rejection(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
+    return RejectedSubmission(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
 
 
 async def _having(words: tuple[str, ...]) -> tuple[list[str], bool]:

@@ -9,7 +9,7 @@ from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
 from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
 from shared.submissions.counters import Stats
-from shared.submissions.queue_position import RANKED, QueuePlace, QueueSnapshot
+from shared.submissions.queue_position import RANKED, QueueRank, QueueSnapshot
 from shared.submissions.submission_list import Listing
 from shared.submissions.submission_store import SubmissionRow
 from shared.web import labels
@@ -62,7 +62,7 @@ def summary(listing: Listing, selected: str | None, *, is_later_page: bool) -> s
     return labels.counted(listing.total, "submission") if selected == "total" else f"{listing.total} {of_them}"
 
 
-def places(rows: Iterable[SubmissionRow | Submission], line: QueueSnapshot | None) -> dict[str, QueuePlace]:
+def places(rows: Iterable[SubmissionRow | Submission], line: QueueSnapshot | None) -> dict[str, QueueRank]:
     """Only for those that wait, and whose place is known or known to be far behind."""
     if line is None:
         return {}
@@ -74,7 +74,7 @@ def submission_view(
     submission: Submission,
     history: Sequence[HistoryEntry],
     at: datetime,
-    place: QueuePlace | None,
+    place: QueueRank | None,
     receipt: Receipt | None,
     files: Mapping[str, bytes],
 ) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
     ]
 
 
-def _place_sentence(place: QueuePlace) -> str:
+def _place_sentence(place: QueueRank) -> str:
     if place.position is None:
         return f"More than {RANKED} are before it."
     if place.position == 1:
