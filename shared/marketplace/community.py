@@ -3,7 +3,6 @@ the counts equal the requests that were answered with yes. Nothing is added with
 is asked for again would count twice.
 """
 
-import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -19,7 +18,7 @@ from shared.marketplace.skill_index import ReadSkills, counts_put, facet_of, rea
 from shared.records.decision import Community, Trust, trust
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.documents import encode, parse_each, stamp
-from shared.storage.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Write, shard_of
+from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, query_shards, shard_of
 from shared.timing import STORE_BUDGET, attempts_within
 
 MAX_NAMES = 90  # in one request: with room for what else its transaction writes, which takes 100
@@ -136,16 +135,14 @@ async def get_report(report_id: str) -> ReaderReport:
 async def list_reports(limit: int = 50, after: str | None = None, only_open: bool = True) -> ReportPage:
     """Newest first. The index names candidates, their records decide."""
     name, index = (_OPEN, "state") if only_open else (LISTS["report:"], "list")
-    pks = [f"{name}#{shard}" for shard in range(SHARDS)]
-    queries = [Query(pk, index, before=after, descending=True, limit=limit + 1) for pk in pks]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
-    read = await get_kv().get_many(row.key for row in rows[:limit])
+    found = await query_shards(get_kv(), Query(name, index, before=after, descending=True, limit=limit + 1))
+    rows, end = found.page(limit)
+    read = await get_kv().get_many(row.key for row in rows)
     reports, malformed = parse_each(read.found, _REPORT)
     shown = [report for report in reports if report.is_open or not only_open]
     newest_first = sorted(shown, key=lambda report: report.id, reverse=True)
     failed = [key.pk.removeprefix("report:") for key in [*read.failed, *malformed]]
-    return ReportPage(newest_first, rows[limit - 1].sort if len(rows) > limit else None, failed)
+    return ReportPage(newest_first, end, failed)
 
 
 def trust_of(skill: Skill, counts: SkillCounts | None, at: datetime) -> Trust:

@@ -4,7 +4,6 @@ What waits for a scanner is in the due index under a kind of its own, so work is
 that is done. Every change names the record and the content it started from.
 """
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -21,7 +20,7 @@ from shared.records.external_scans import (
     status_at,
 )
 from shared.storage.documents import encode, parse_each, stamp
-from shared.storage.kv import ABSENT, SHARDS, Expect, Key, Put, Query, query_all, shard_of
+from shared.storage.kv import ABSENT, Expect, Key, Put, Query, query_all, query_shards, shard_of
 
 CANDIDATES = 8  # per shard: as many scanners can claim at one moment and each still finds something
 
@@ -65,12 +64,10 @@ async def find_external_scan(skill_name: str, provider: str) -> ExternalScan | N
 
 async def find_claimable(provider: str, at: datetime) -> list[ExternalScan]:
     """The longest waiting first. The index says where to look; the records, read strongly, decide."""
-    queries = [Query(_due_partition(provider, n), "due", before=stamp(at), limit=CANDIDATES) for n in range(SHARDS)]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
-    read = await get_kv().get_many(row.key for row in rows)
-    scans, _ = parse_each({row.key: read.found[row.key] for row in rows if row.key in read.found}, _SCAN)
-    return [scan for scan in scans if (due := claimable_at(scan)) is not None and due <= at]
+    due = await query_shards(get_kv(), Query(_due_list(provider), "due", before=stamp(at), limit=CANDIDATES))
+    read = await get_kv().get_many(row.key for row in due.rows)
+    scans, _ = parse_each({row.key: read.found[row.key] for row in due.rows if row.key in read.found}, _SCAN)
+    return [scan for scan in scans if (since := claimable_at(scan)) is not None and since <= at]
 
 
 async def replace_scan(before: ExternalScan, after: ExternalScan) -> bool:
@@ -88,7 +85,7 @@ def scan_put(scan: ExternalScan, expect: Expect | None = None) -> Put:
     attrs: dict[str, str | int] = {"recordVersion": scan.record_version, "contentHash": scan.content_hash}
     due = claimable_at(scan)
     if due is not None:
-        partition = _due_partition(scan.provider, shard_of(scan.skill_name))
+        partition = f"{_due_list(scan.provider)}#{shard_of(scan.skill_name)}"
         attrs |= {"duePk": partition, "dueSk": f"{stamp(due)}#{scan.skill_name}"}
     return Put(_key(scan.skill_name, scan.provider), encode(scan), attrs, expect)
 
@@ -114,8 +111,8 @@ def _partition(skill_name: str) -> str:
     return f"external-scan:{skill_name.lower()}"  # as skills themselves: one name, however it is written
 
 
-def _due_partition(provider: str, shard: int) -> str:
-    return f"due:external-scan:{provider}#{shard}"
+def _due_list(provider: str) -> str:
+    return f"due:external-scan:{provider}"
 
 
 async def _try_put(put: Put) -> bool:

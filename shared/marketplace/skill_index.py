@@ -4,7 +4,6 @@ The skill's record is the truth; everything else here can be written again from 
 for a candidate and drop it when its record no longer matches, so nothing has to be taken out of an index.
 """
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from shared.marketplace.author_store import blocked_count
 from shared.records.search_words import LONGEST_WORD, joined, look_alike, skill_words
 from shared.records.skills import Skill, SkillCounts, full_name, split_name
 from shared.storage.documents import encode, parse_each, stamp
-from shared.storage.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Write, shard_of
+from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, query_shards, shard_of
 from shared.submissions.counters import count_skill
 from shared.submissions.word_index import word_puts
 from shared.timing import STORE_BUDGET, STUCK_THRESHOLD, attempts_within
@@ -166,10 +165,8 @@ async def _follow_category(skill: Skill) -> None:
 
 async def get_unindexed(at: datetime, limit: int) -> list[str]:
     """The names of skills whose words should have been written by now, at most one more than the limit."""
-    queries = [Query(f"due:unindexed#{shard}", "due", before=stamp(at), limit=limit + 1) for shard in range(SHARDS)]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
-    return [row.key.pk.removeprefix("skill:") for row in rows[: limit + 1]]
+    due = await query_shards(get_kv(), Query("due:unindexed", "due", before=stamp(at), limit=limit + 1))
+    return [row.key.pk.removeprefix("skill:") for row in due.rows[: limit + 1]]
 
 
 async def read_skills(names: Iterable[str], with_counts: bool = True) -> ReadSkills:

@@ -25,7 +25,7 @@ from shared.marketplace.skill_index import (
 )
 from shared.records.search_words import LONGEST_WORD, begins, is_match, joined, query_words, skill_words
 from shared.records.skills import Skill, SkillCounts
-from shared.storage.kv import LISTS, SHARDS, Page, Query, Row, rows_per_partition
+from shared.storage.kv import LISTS, Query, Row, complete_until, query_shards, rows_per_partition
 from shared.submissions.word_index import LONGEST_LIST, MAX_LISTS, WordEntry, WordList, read_words
 
 
@@ -127,12 +127,9 @@ async def _candidates_in_order(query: SkillQuery) -> Candidates:
     """Skills in the order asked for, as far as one page of each partition goes: all of them, or of the category."""
     name, index = _order(query)
     limit = LONGEST_LIST if query.words or _facets_beside_order(query) else rows_per_partition(query.limit)
-    pks = [f"{name}#{shard}" for shard in range(SHARDS)]
-    queries = [Query(pk, index, before=query.after, descending=True, limit=limit) for pk in pks]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
-    end = _complete_until(pages)
-    return Candidates([Candidate(row.sort, _name_of(row)) for row in rows if end is None or row.sort >= end], end)
+    found = await query_shards(get_kv(), Query(name, index, before=query.after, descending=True, limit=limit))
+    rows, end = found.page(len(found.rows))
+    return Candidates([Candidate(row.sort, _name_of(row)) for row in rows], end)
 
 
 def _by_installs(rows: Iterable[Candidate], read: ReadSkills, after: str | None) -> list[Candidate]:
@@ -161,15 +158,10 @@ async def _newest_with_facets(query: SkillQuery) -> Candidates:
     pks = [facet_partition(key, value) for key, value in query.facets.items()]
     queries = [Query(pk, before=query.after, descending=True, limit=limit) for pk in pks]
     pages = await asyncio.gather(*map(get_kv().query, queries))
-    end = _complete_until(pages)
+    end = complete_until(pages, descending=True)
     others = [{row.sort for row in page.rows} for page in pages[1:]]
     in_all = [row.sort for row in pages[0].rows if all(row.sort in sorts for sorts in others)]
     return Candidates([Candidate(sort, sort.split("#", 1)[1]) for sort in in_all if end is None or sort >= end], end)
-
-
-def _complete_until(pages: Iterable[Page]) -> str | None:
-    """Down to here nothing is missing. None: every partition was read to its end."""
-    return max((page.rows[-1].sort for page in pages if page.more), default=None)
 
 
 def _name_of(row: Row) -> str:

@@ -22,7 +22,7 @@ from shared.marketplace.skill_index import (
     no_counts,
     read_skills,
 )
-from shared.storage.kv import ABSENT, Expect, Key, Put, page_of_list
+from shared.storage.kv import ABSENT, Expect, Key, Put, page_of_ids
 from shared.submissions.submission_store import get_submissions_fresh, words_of
 
 RECORDS_PER_PAGE = 100
@@ -41,8 +41,7 @@ async def rebuild_index(after: str | None = None, limit: int = RECORDS_PER_PAGE)
     """One page; go on with `next_position`, also after a crash: doing a page twice changes nothing."""
     kind = next((kind for kind in KINDS if after and after.startswith(kind)), KINDS[0])
     # The oldest first: of names that look alike, the one that was there first is the one to be confused with.
-    rows, end = await page_of_list(get_kv(), kind, (after.removeprefix(kind) if after else None) or None, limit)
-    ids = [row.key.pk.removeprefix(kind) for row in rows]
+    ids, end = await page_of_ids(get_kv(), kind, (after.removeprefix(kind) if after else None) or None, limit)
     missing, failed = await (_mend_skills(ids) if kind == "skill:" else _mend_submissions(ids))
     following = f"{kind}{end}" if end else next(iter(KINDS[KINDS.index(kind) + 1 :]), None)
     return RebuildProgress(checked=len(ids), missing=missing, failed=failed, next_position=following)

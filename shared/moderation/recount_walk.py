@@ -17,7 +17,7 @@ from shared.errors import ConditionFailed, Conflict, Unavailable
 from shared.marketplace.skill_index import read_skills
 from shared.records.submissions import State
 from shared.storage.documents import encode
-from shared.storage.kv import ABSENT, Expect, Key, Put, page_of_list, shard_of
+from shared.storage.kv import ABSENT, Expect, Key, Put, page_of_ids, shard_of
 from shared.submissions.counters import (
     COUNTER_KEYS,
     COUNTER_SHARDS,
@@ -133,12 +133,12 @@ class _Group(msgspec.Struct, frozen=True, array_like=True):
 async def _walk_page(run: Run) -> Run:
     number = next(number for number, part in enumerate(run.parts) if not part.is_walked)
     kind, part = KINDS[number], run.parts[number]
-    rows, end = await page_of_list(get_kv(), kind.prefix, part.last, RECORDS_PER_PAGE)
-    records = await kind.read(row.key.pk.removeprefix(kind.prefix) for row in rows)
+    ids, end = await page_of_ids(get_kv(), kind.prefix, part.last, RECORDS_PER_PAGE)
+    records = await kind.read(ids)
     walked = Part(
         last=end,
         pages=part.pages + 1,
-        checked=part.checked + len(rows),
+        checked=part.checked + len(ids),
         found=_added(part.found, records.known),
         unread=tuple(n + _of_shard(shard, records.unread) for shard, n in enumerate(part.unread)),
         is_walked=end is None,

@@ -6,7 +6,7 @@ This is the contract. shared/storage/dynamo_kv.py is the real store; the tests' 
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
@@ -39,6 +39,20 @@ class Row(NamedTuple):
 class Page(NamedTuple):
     rows: list[Row]
     more: bool
+
+
+class ShardedRows(NamedTuple):
+    """Rows of several partitions, merged in one order. A partition may have been cut: past `complete_until` rows can be
+    missing. None: every partition was read to its end."""
+
+    rows: list[Row]
+    complete_until: str | None
+
+    def page(self, limit: int) -> tuple[list[Row], str | None]:
+        """The first rows, and the position that continues after them: None at the end."""
+        sorts = [row.sort for row in self.rows]
+        known = len(sorts) if self.complete_until is None else sorts.index(self.complete_until) + 1
+        return self.rows[: min(limit, known)], sorts[limit - 1] if known > limit else self.complete_until
 
 
 T = TypeVar("T")
@@ -130,16 +144,30 @@ def shard_of(text: str, shards: int = SHARDS) -> int:
 
 
 def rows_per_partition(limit: int) -> int:
-    """Ids are spread evenly over the shards, so a share with some room fills a page. Whoever merges the shards must not
-    show what lies beyond the end of one that was cut."""
+    """Ids are spread evenly over the shards, so a share with some room fills a page."""
     share = (limit + 1) / SHARDS
     return min(limit + 1, math.ceil(share + 4 * math.sqrt(share)))
 
 
-async def query_all(kv: KV, pk: str, index: str | None = None) -> list[Row]:
+async def query_shards(kv: KV, *queries: Query) -> ShardedRows:
+    """Each query on all shards of the list that its `pk` names. All queries have the same order."""
+    sharded = [replace(query, pk=f"{query.pk}#{shard}") for query in queries for shard in range(SHARDS)]
+    pages = await asyncio.gather(*map(kv.query, sharded))
+    descending = queries[0].descending
+    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=descending)
+    return ShardedRows(rows, complete_until(pages, descending))
+
+
+def complete_until(pages: Iterable[Page], descending: bool) -> str | None:
+    """The sort key up to which no row of these partitions is missing. None: all were read to their end."""
+    ends = [page.rows[-1].sort for page in pages if page.more]
+    return (max if descending else min)(ends, default=None)
+
+
+async def query_all(kv: KV, pk: str, index: str | None = None, after: str | None = None) -> list[Row]:
     """Every row of a partition, page by page. Sort keys are unique in a partition, so the last one continues it."""
     rows: list[Row] = []
-    page = await kv.query(Query(pk, index))
+    page = await kv.query(Query(pk, index, after))
     while page.more:
         rows += page.rows
         page = await kv.query(Query(pk, index, after=rows[-1].sort))
@@ -152,15 +180,11 @@ async def ids_of(kv: KV, prefix: str) -> list[str]:
     return [row.key.pk.removeprefix(prefix) for rows in shards for row in rows]
 
 
-async def page_of_list(kv: KV, prefix: str, after: str | None, limit: int) -> tuple[list[Row], str | None]:
-    """The oldest rows of a list behind a position, and the position to go on from: None at the end."""
-    share = rows_per_partition(limit)
-    queries = [Query(f"{LISTS[prefix]}#{shard}", "list", after=after, limit=share) for shard in range(SHARDS)]
-    pages = await asyncio.gather(*map(kv.query, queries))
-    horizon = min((page.rows[-1].sort for page in pages if page.more), default=None)
-    seen = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
-    rows = [row for row in seen if horizon is None or row.sort <= horizon]
-    return rows[:limit], rows[limit - 1].sort if len(rows) > limit else horizon
+async def page_of_ids(kv: KV, prefix: str, after: str | None, limit: int) -> tuple[list[str], str | None]:
+    """The oldest ids of a list behind a position, and the position to continue from: None at the end."""
+    found = await query_shards(kv, Query(LISTS[prefix], "list", after, limit=rows_per_partition(limit)))
+    rows, end = found.page(limit)
+    return [row.key.pk.removeprefix(prefix) for row in rows], end
 
 
 def is_usable(key: Key) -> bool:

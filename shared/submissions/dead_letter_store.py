@@ -1,6 +1,5 @@
 """Messages that could not be processed, kept for a person. One per message id, however often it is delivered."""
 
-import asyncio
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -9,7 +8,7 @@ import msgspec
 from shared.db import get_content, get_kv, now
 from shared.errors import ConditionFailed
 from shared.storage.documents import encode, parse_each, stamp
-from shared.storage.kv import ABSENT, LISTS, SHARDS, Delete, Key, Put, Query, shard_of
+from shared.storage.kv import ABSENT, LISTS, Delete, Key, Put, Query, query_shards, shard_of
 from shared.telemetry import count, logger
 
 LARGEST_BODY = 100 * 1024
@@ -63,24 +62,19 @@ async def find_dead_letter(message_id: str) -> DeadLetter | None:
 
 async def get_dead_letters(limit: int = 50, before: str | None = None) -> DeadLetters:
     """The newest first, as their records say it: the index only names them."""
-    pks = [f"{LISTS['dead-letter:']}#{shard}" for shard in range(SHARDS)]
-    queries = [Query(pk, "list", before=before, descending=True, limit=limit + 1) for pk in pks]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort, reverse=True)
-    read = await get_kv().get_many(row.key for row in rows[:limit])
+    query = Query(LISTS["dead-letter:"], "list", before=before, descending=True, limit=limit + 1)
+    rows, end = (await query_shards(get_kv(), query)).page(limit)
+    read = await get_kv().get_many(row.key for row in rows)
     letters, malformed = parse_each(read.found, _LETTER)
     failed = [key.pk.removeprefix("dead-letter:") for key in [*read.failed, *malformed]]
     newest_first = sorted(letters, key=lambda letter: letter.received_at, reverse=True)
-    more = len(rows) > limit
-    return DeadLetters(newest_first, failed, more, rows[limit - 1].sort if more else None)
+    return DeadLetters(newest_first, failed, more=end is not None, next_position=end)
 
 
 async def count_dead_letters() -> int | ManyLetters:
-    """Exact up to 100: what everybody may ask for must not cost more when there are more of them."""
-    pks = [f"{LISTS['dead-letter:']}#{shard}" for shard in range(SHARDS)]
-    pages = await asyncio.gather(*(get_kv().query(Query(pk, "list", limit=COUNTED + 1)) for pk in pks))
-    found = sum(len(page.rows) for page in pages)
-    return found if found <= COUNTED else MANY
+    """Exact up to 100: a public route must not cost more when there are more of them."""
+    found = await query_shards(get_kv(), Query(LISTS["dead-letter:"], "list", limit=COUNTED + 1))
+    return len(found.rows) if len(found.rows) <= COUNTED else MANY
 
 
 def position_of(letter: DeadLetter) -> str:
