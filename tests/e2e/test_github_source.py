@@ -111,7 +111,8 @@ def test_every_kind_of_reference_is_the_skill_it_names(platform, github):
     assert (plain["skillName"], plain["skillPath"]) == ("acme/refs/pdf", "skills/pdf")
 
 
-def test_s05_a_forks_commit_is_refused_whoever_the_owner_is(platform, github):
+@pytest.mark.requirement("S05")
+def test_a_forks_commit_is_refused_whoever_the_owner_is(platform, github):
     for owner, more in (("acme", {}), ("trusted", {"owner_id": VENDOR_ID})):
         repo = github.repo(f"{owner}/forked", THREE, **more)
         fork = repo.fork_commit(THREE)
@@ -158,7 +159,8 @@ def hostile(github, name: str, *members: Member, level: int = 1) -> None:
     repo.commits[sha].archive = packed(tar([*usual, *more], sha), level)
 
 
-def test_s01_s02_hostile_archives_end_with_their_reason_and_leave_nothing_on_disk(platform, github):
+@pytest.mark.requirement("S01", "S02")
+def test_hostile_archives_end_with_their_reason_and_leave_nothing_on_disk(platform, github):
     repo = github.repo("acme/linked")
     repo.commit({"SKILL.md": skill_md("linked"), f"{CANARY}.txt": CANARY}, links={"key": "/etc/passwd"})
     hostile(github, "climbing", Member(f"../../{CANARY}.climbed", CANARY.encode()))

@@ -20,7 +20,8 @@ def platform(tmp_path, github):
     running.kill()
 
 
-def test_r25_30_submissions_are_at_github_at_one_moment_and_take_one_archive_each(platform, github):
+@pytest.mark.requirement("R25")
+def test_30_submissions_are_at_github_at_one_moment_and_take_one_archive_each(platform, github):
     """Whoever works on one after the other never gets all thirty to the gate, and it stays shut."""
     ids = queue_up_behind_busy_workers(platform, github, "acme/many")
     for submission_id in ids:

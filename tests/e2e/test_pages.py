@@ -224,7 +224,8 @@ def test_a_reviewer_reads_decides_and_finds_it_in_the_audit_list(tab, platform):
     expect(tab.locator(".verdict-line")).to_have_text("Rejected: it hides what it does.")
 
 
-def test_s06_nothing_submitted_runs_and_nothing_breaks_the_layout(browser, platform):
+@pytest.mark.requirement("S06")
+def test_nothing_submitted_runs_and_nothing_breaks_the_layout(browser, platform):
     long = "w" * 500
     head = f'---\nname: "<script>window.hacked=1</script>"\ndescription: "{SCRIPT} {long}"\n---\n'
     text = f"{head}# {SCRIPT}\n\n{SCRIPT}\n\n{long}\n\n[x](javascript:window.hacked=1) ![x](x:y)\n"

@@ -108,7 +108,7 @@ ATTACK_GUARDS = [
             "shared.github.http:GitHubHttp._archive_address": Answer(_following),
             "shared.github.http:GitHubHttp._moved_to": Answer(_following_in_the_api),
         },
-        [f"{HTTP}test_S04_an_archive_comes_from_githubs_download_host_only"],
+        [f"{HTTP}test_an_archive_comes_from_githubs_download_host_only"],
     ),
     Guard("addresses are of one host", {"shared.submissions.skill_source:_is_at": always(True)}),
     Guard("a commit is the repository's own", {"shared.github.client:GitHub._check_ancestor": always(None)}),

@@ -1,13 +1,11 @@
-"""The table of faults and attacks in docs/reliability.md, and the tests there are."""
+"""The table of faults and attacks in docs/reliability.md, and the tests it names."""
 
-import ast
 import re
-from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
+from tests.support.marked_tests import ROOT, MarkedTest, marked_tests
 
 
 class Row(NamedTuple):
@@ -17,9 +15,12 @@ class Row(NamedTuple):
     tests: list[str]
     guards: list[str]
 
+    def named_tests(self) -> list[MarkedTest]:
+        return [test for name in self.tests for test in marked_tests() if test.name == name]
+
     def tests_without_processes(self) -> list[str]:
-        """As `path::name`. A guard is switched off in this process, so a platform of other processes never knows."""
-        return [f"{path}::{name}" for name in self.tests for path in named_tests()[name] if level_of(path) != "process"]
+        """Their node ids. A guard is switched off in this process, so the processes of a platform keep theirs."""
+        return [test.node_id for test in self.named_tests() if level_of(test) != "process"]
 
 
 @cache
@@ -34,23 +35,8 @@ def rows() -> list[Row]:
     ]
 
 
-@cache
-def named_tests() -> dict[str, list[str]]:
-    """The files that have a test, by its name."""
-    found = defaultdict(list)
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                found[node.name].append(path.relative_to(ROOT).as_posix())
-    return found
-
-
-def level_of(path: str) -> str:
-    _, folder, *_, name = Path(path).parts
+def level_of(test: MarkedTest) -> str:
+    _, folder, *_, name = Path(test.path).parts
     if folder == "e2e" or name.startswith(("test_process_", "test_soak")):
         return "process"
     return "store" if folder == "integration" else "model"
-
-
-def ids_in(name: str) -> set[str]:
-    return {found.upper() for found in re.findall(r"(?<![a-z0-9])[rs]\d\d(?=_)", name, re.IGNORECASE)}

@@ -41,10 +41,10 @@ from tests.faults.switches import (
 
 MODEL = "tests/faults/test_recovery_model.py::"
 CONTENT = "tests/faults/test_content_model.py::"
-EACH_ALONE = f"{MODEL}test_r09_each_of_version_state_and_fence_alone_refuses_a_write"
-THREE_KILLED = f"{MODEL}test_r01_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided"
-BACK_AGAIN = "test_r02_a_worker_that_died_before_it_sent_the_successor_makes_up_for_it_when_its_message_is_back"
-TWO_HOURS = f"{MODEL}test_r34_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message"
+EACH_ALONE = f"{MODEL}test_each_of_version_state_and_fence_alone_refuses_a_write"
+THREE_KILLED = f"{MODEL}test_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided"
+BACK_AGAIN = "test_a_worker_that_died_before_it_sent_the_successor_makes_up_for_it_when_its_message_is_back"
+TWO_HOURS = f"{MODEL}test_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message"
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ GUARDS = [
     Guard(
         "an identity found late is unique too",
         {"shared.verification.verification:ABSENT": Unguarded()},
-        [f"{CONTENT}test_i7_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end"],
+        [f"{CONTENT}test_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end"],
     ),
     Guard(
         "a live lease is left alone by workers",
@@ -252,7 +252,7 @@ GUARDS = [
     Guard(
         "a retry waits for its time",
         {"shared.verification.pipeline:_early_until": Answer(_ignoring_not_before)},
-        [f"{PIPELINE}test_r04_a_message_that_comes_too_early_gets_a_successor"],
+        [f"{PIPELINE}test_a_message_that_comes_too_early_gets_a_successor"],
     ),
     Guard(
         "lists read again what is active or just changed",
@@ -309,14 +309,12 @@ GUARDS = [
     Guard(
         "of two requests with one key one wins",
         {"shared.access.idempotency:ABSENT": Unguarded()},
-        [
-            "tests/unit/submissions/test_intake.py::test_R31_parallel_requests_for_two_skills_with_one_key_make_one_of_them"
-        ],
+        ["tests/unit/submissions/test_intake.py::test_parallel_requests_for_two_skills_with_one_key_make_one_of_them"],
     ),
     Guard(
         "several skills are one request",
         {"shared.submissions.intake:take_key": Answer(_taking_nothing)},
-        ["tests/unit/submissions/test_batches.py::test_R31_of_two_parallel_batches_with_one_key_one_is_refused_whole"],
+        ["tests/unit/submissions/test_batches.py::test_of_two_parallel_batches_with_one_key_one_is_refused_whole"],
     ),
     Guard("what could not be read is told", {f"{STORE}_ids": always([])}),
     Guard(
@@ -327,7 +325,7 @@ GUARDS = [
     Guard(
         "a failed resend is due at once",
         {"shared.verification.recovery:touch_submission": Effect(_is_undoing_a_note)},
-        [f"{RECOVERY}test_r02_a_resend_that_fails_is_made_up_for_by_the_very_next_tick"],
+        [f"{RECOVERY}test_a_resend_that_fails_is_made_up_for_by_the_very_next_tick"],
     ),
     Guard(
         "a lost lease is recovered",  # by the next delivery or by the scan
@@ -341,7 +339,7 @@ GUARDS = [
     Guard(
         "who lost a record looks again",
         {"shared.verification.pipeline:_after_losing": always(import_module("shared.verification.pipeline").DONE)},
-        [f"{FOUND}test_i9_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one"],
+        [f"{FOUND}test_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one"],
     ),
     Guard("a row is cut to its size", {f"{STORE}_fitting": Answer(lambda _: lambda row, field: row)}),
     Guard("a message is cut to its size", {"shared.submissions.intake:_cut": Answer(lambda _: str)}),

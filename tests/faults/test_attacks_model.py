@@ -17,8 +17,9 @@ from tests.support.memory import GITHUB_TOKEN, FixedSecrets, memory_env, within
 BAD = sorted(path.name for path in sources.SAMPLES.iterdir() if not path.name.endswith("-concerns"))
 
 
+@pytest.mark.requirement("S14")
 @pytest.mark.parametrize("name", BAD)
-def test_s14_a_judge_that_says_safe_to_everything_publishes_nothing_that_is_known_to_be_bad(name, monkeypatch):
+def test_a_judge_that_says_safe_to_everything_publishes_nothing_that_is_known_to_be_bad(name, monkeypatch):
     monkeypatch.setitem(sources.CONTENTS, "bad", sources._sample(name))
     world = World(judge=True)
     try:
@@ -32,7 +33,8 @@ def test_s14_a_judge_that_says_safe_to_everything_publishes_nothing_that_is_know
         world.close()
 
 
-async def test_s20_the_token_for_github_is_in_no_log_line_and_in_no_record(capsys):
+@pytest.mark.requirement("S20")
+async def test_the_token_for_github_is_in_no_log_line_and_in_no_record(capsys):
     env = memory_env(github_api_url="http://127.0.0.1:1")  # nobody listens
     assert isinstance(env.github, GitHub)
     assert (await FixedSecrets().get()).github_token == GITHUB_TOKEN

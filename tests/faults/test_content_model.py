@@ -20,7 +20,8 @@ def only(world):
     return record
 
 
-def test_i7_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end(world):
+@pytest.mark.requirement("I7")
+def test_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end(world):
     world.sources.github_is_down = True  # so that a name stays a name until a worker asks
     world.submit_repo("tools", by_name=True)
     world.sources.github_is_down = False

@@ -81,7 +81,8 @@ def was_recovered(done) -> bool:
     return any(entry["actor"] == "recovery" for entry in done["stateHistory"])
 
 
-def test_r10_what_a_worker_finished_between_the_scans_read_and_write_stays(faulty, late):
+@pytest.mark.requirement("R10")
+def test_what_a_worker_finished_between_the_scans_read_and_write_stays(faulty, late):
     submission_id, publication = late["r10"]
     rescue = late["rescue"]
     rescue.wait(seconds=60)
@@ -94,7 +95,8 @@ def test_r10_what_a_worker_finished_between_the_scans_read_and_write_stays(fault
     assert not was_recovered(done)
 
 
-def test_r08_a_slow_worker_with_a_live_lease_is_left_alone_by_every_scan(faulty):
+@pytest.mark.requirement("R08")
+def test_a_slow_worker_with_a_live_lease_is_left_alone_by_every_scan(faulty):
     faulty.admin("GET", "stuck")  # so that no scan has to wait for its process
     step = faulty.proxy.hold("TransactWriteItems", having=["r08", "TIER2_SCANNING"])
     slow = faulty.upload("r08")["id"]
@@ -107,7 +109,8 @@ def test_r08_a_slow_worker_with_a_live_lease_is_left_alone_by_every_scan(faulty)
     assert all(held >= SHORTEST_LEASE for held in times_held(published_once(faulty, slow)))
 
 
-def test_r09_a_write_of_a_dead_worker_that_comes_after_the_takeover_changes_nothing(faulty, late):
+@pytest.mark.requirement("R09")
+def test_a_write_of_a_dead_worker_that_comes_after_the_takeover_changes_nothing(faulty, late):
     submission_id, zombie = late["r09"]
     done = published_once(faulty, submission_id)
     assert was_recovered(done)
@@ -119,8 +122,9 @@ def test_r09_a_write_of_a_dead_worker_that_comes_after_the_takeover_changes_noth
     published_once(faulty, submission_id)
 
 
+@pytest.mark.requirement("R01")
 @pytest.mark.parametrize("step", STEPS)
-def test_r01_a_worker_killed_after_this_step_costs_an_attempt_at_most_and_ends_once(faulty, killed, step):
+def test_a_worker_killed_after_this_step_costs_an_attempt_at_most_and_ends_once(faulty, killed, step):
     done = published_once(faulty, killed[step])
     if step in ("publish", "delete"):  # it was over: nobody had to finish it
         # On a machine so busy that the worker ran out of time before, somebody took it over: then, and not else.

@@ -79,7 +79,8 @@ async def both_publish(sides) -> bool:
     return False
 
 
-async def test_r26_two_worker_processes_with_envs_of_their_own_one_failing_keep_apart(sides):
+@pytest.mark.requirement("R26")
+async def test_two_worker_processes_with_envs_of_their_own_one_failing_keep_apart(sides):
     good, bad = sides
     batches = [await side.batch("first") for side in sides]
     holds = [side.proxy.hold("TransactWriteItems") for side in sides]

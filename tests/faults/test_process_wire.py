@@ -71,7 +71,8 @@ def unsent(faulty, name: str) -> str:
 # --- messages -------------------------------------------------------------------------------------------------------
 
 
-def test_r03_five_copies_of_a_message_before_and_five_after_the_end_have_one_effect(faulty):
+@pytest.mark.requirement("R03")
+def test_five_copies_of_a_message_before_and_five_after_the_end_have_one_effect(faulty):
     submission_id = faulty.upload("r03")["id"]
     faulty.send(submission_id, 5)
     done = faulty.ended(submission_id, "PUBLISHED")
@@ -83,7 +84,8 @@ def test_r03_five_copies_of_a_message_before_and_five_after_the_end_have_one_eff
     assert (done["attempts"], versions_of(faulty, "r03")) == (1, 1)
 
 
-def test_r04_late_messages_in_any_order_move_nothing_back(faulty):
+@pytest.mark.requirement("R04")
+def test_late_messages_in_any_order_move_nothing_back(faulty):
     first = faulty.upload("r04")
     refused = faulty.submit({"bundle": {"name": "r04-bad", "files": [{"path": "SKILL.md", "content": "# None\n"}]}})
     faulty.ended(first["id"], "PUBLISHED")
@@ -99,7 +101,8 @@ def test_r04_late_messages_in_any_order_move_nothing_back(faulty):
     assert versions_of(faulty, "r04") == 2
 
 
-def test_r05_a_message_of_a_record_that_is_not_there_is_retried_and_then_one_dead_letter(faulty):
+@pytest.mark.requirement("R05")
+def test_a_message_of_a_record_that_is_not_there_is_retried_and_then_one_dead_letter(faulty):
     unknown = new_id(datetime.now(UTC))
     attributes = faulty.sqs.get_queue_attributes(QueueUrl=faulty.queue_url, AttributeNames=["VisibilityTimeout"])
     faulty.sqs.set_queue_attributes(QueueUrl=faulty.queue_url, Attributes={"VisibilityTimeout": "1"})
@@ -119,7 +122,8 @@ def test_r05_a_message_of_a_record_that_is_not_there_is_retried_and_then_one_dea
     assert "failed 5 deliveries" in letter["reason"]
 
 
-def test_r06_of_two_workers_that_claim_at_one_instant_one_wins(faulty):
+@pytest.mark.requirement("R06")
+def test_of_two_workers_that_claim_at_one_instant_one_wins(faulty):
     claims = faulty.proxy.hold("TransactWriteItems", having=["r06", "TIER1_SCANNING"])
     submission_id = faulty.upload("r06")["id"]
     claims.wait()  # the first worker has it, so the next message goes to another one
@@ -137,7 +141,8 @@ def _process(faulty, port):
     return pid_of(port, faulty.workers())
 
 
-def test_r07_of_two_copies_in_one_batch_one_is_worked_on(faulty):
+@pytest.mark.requirement("R07")
+def test_of_two_copies_in_one_batch_one_is_worked_on(faulty):
     submission_id = unsent(faulty, "r07")
     seen = faulty.platform.output.count("2 of 2 done")
     faulty.send(submission_id, 2)
@@ -150,7 +155,8 @@ def test_r07_of_two_copies_in_one_batch_one_is_worked_on(faulty):
 # --- the wire -------------------------------------------------------------------------------------------------------
 
 
-def test_r15_throttled_once_nobody_notices_throttled_for_ever_it_is_a_503_in_time(faulty):
+@pytest.mark.requirement("R15")
+def test_throttled_once_nobody_notices_throttled_for_ever_it_is_a_503_in_time(faulty):
     faulty.proxy.add("throttle", "Query", times=1)
     assert faulty.platform.json("GET", "/api/v1/submissions")[0] == 200
     fault = faulty.proxy.add("throttle", "Query")
@@ -160,7 +166,8 @@ def test_r15_throttled_once_nobody_notices_throttled_for_ever_it_is_a_503_in_tim
     assert fault.hits > 1
 
 
-def test_r15_a_worker_that_is_throttled_for_ever_fails_its_item_by_its_deadline_and_tries_again(faulty):
+@pytest.mark.requirement("R15")
+def test_a_worker_that_is_throttled_for_ever_fails_its_item_by_its_deadline_and_tries_again(faulty):
     fault = faulty.proxy.add("throttle", "TransactWriteItems", having=["r15", "AUTO_APPROVED"])
     submission_id = faulty.upload("r15")["id"]
     failed = eventually(lambda: (r := faulty.record(submission_id)).get("error") and r, 60)
@@ -171,14 +178,16 @@ def test_r15_a_worker_that_is_throttled_for_ever_fails_its_item_by_its_deadline_
     assert versions_of(faulty, "r15") == 1
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize("share", [0.3, 1])
-def test_r16_keys_left_over_for_a_while_are_asked_for_again(faulty, share):
+def test_keys_left_over_for_a_while_are_asked_for_again(faulty, share):
     faulty.proxy.add("unprocessed", "BatchGetItem", having=["sub:"], share=share, times=2)
     status, page = faulty.platform.json("GET", "/api/v1/submissions?limit=100")
     assert (status, page["stale"]) == (200, [])
 
 
-def test_r16_keys_left_over_for_ever_are_named_and_their_rows_kept(faulty, outage):
+@pytest.mark.requirement("R16")
+def test_keys_left_over_for_ever_are_named_and_their_rows_kept(faulty, outage):
     faulty.proxy.add("unprocessed", "BatchGetItem", having=["sub:"], share=1)
     status, page = faulty.platform.json("GET", "/api/v1/submissions?limit=100")
     waiting = {submission_id for ids in outage.values() for submission_id in ids}
@@ -215,8 +224,9 @@ def _waiting(submission_id: str) -> dict:
     return {name: {"S": value} for name, value in values.items()}
 
 
+@pytest.mark.requirement("R17")
 @pytest.mark.parametrize("keys", [1, 100, 101, 250])
-def test_r17_any_number_of_records_is_read_in_whole_each_once(faulty, many, keys):
+def test_any_number_of_records_is_read_in_whole_each_once(faulty, many, keys):
     faulty.proxy.asked = []
     status, page = faulty.insist("GET", f"/api/v1/submissions?limit={keys}")
     assert (status, page["stale"], page["degraded"]) == (200, [], False)
@@ -229,7 +239,8 @@ def test_r17_any_number_of_records_is_read_in_whole_each_once(faulty, many, keys
     assert {f"sub:{row['id']}" for row in page["submissions"]} <= {key for batch in ours for key in batch}
 
 
-def test_r17_no_records_are_no_request(faulty):
+@pytest.mark.requirement("R17")
+def test_no_records_are_no_request(faulty):
     faulty.proxy.asked = []
     status, page = faulty.insist("GET", "/api/v1/submissions?state=VENDOR_APPROVED")
     assert (status, page["submissions"], page["total"]) == (200, [], 0)
@@ -251,7 +262,8 @@ LOST = {
 }
 
 
-def test_r18_one_submission_that_loses_the_reply_to_every_kind_of_write_leaves_one_effect(faulty):
+@pytest.mark.requirement("R18")
+def test_one_submission_that_loses_the_reply_to_every_kind_of_write_leaves_one_effect(faulty):
     lost = [faulty.proxy.add("drop after", a, having=["r18", *having], times=1) for a, having in LOST.values()]
     lost += [faulty.proxy.add("drop after", action, times=1) for action in ("SendMessage", "s3:PUT")]
     lost += [faulty.proxy.add("drop after", "DeleteMessageBatch", times=1)]
@@ -268,7 +280,8 @@ def test_r18_one_submission_that_loses_the_reply_to_every_kind_of_write_leaves_o
     check_invariants(faulty.stored())
 
 
-def test_r19_thirty_movers_in_a_storm_of_conflicts_are_counted_exactly(faulty):
+@pytest.mark.requirement("R19")
+def test_thirty_movers_in_a_storm_of_conflicts_are_counted_exactly(faulty):
     storm = faulty.proxy.add("conflict", "TransactWriteItems", having=["r19"], chance=0.25)
     with ThreadPoolExecutor(10) as pool:
         ids = list(pool.map(lambda n: faulty.upload(f"r19-{n}")["id"], range(MOVERS)))
@@ -278,7 +291,8 @@ def test_r19_thirty_movers_in_a_storm_of_conflicts_are_counted_exactly(faulty):
     check_invariants(faulty.stored())
 
 
-def test_r26_two_batches_with_envs_of_their_own_one_failing_keep_apart(faulty, moto_url):
+@pytest.mark.requirement("R26")
+def test_two_batches_with_envs_of_their_own_one_failing_keep_apart(faulty, moto_url):
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.two_batches", faulty.proxy.url, moto_url],
         cwd=REPOSITORY,
@@ -298,7 +312,8 @@ def test_r26_two_batches_with_envs_of_their_own_one_failing_keep_apart(faulty, m
 # --- outages --------------------------------------------------------------------------------------------------------
 
 
-def test_r34_a_pause_costs_nothing_and_ends_by_itself(faulty):
+@pytest.mark.requirement("R34")
+def test_a_pause_costs_nothing_and_ends_by_itself(faulty):
     until = datetime.now(UTC) + timedelta(seconds=6)
     pause = json.dumps({"until": until.isoformat(), "by": "admin:test", "reason": "moving"})
     item = {"pk": {"S": "queue:paused"}, "sk": {"S": "."}, "doc": {"S": pause}}
@@ -323,8 +338,9 @@ def at_its_end(faulty, outage):
     return seen
 
 
+@pytest.mark.requirement("R34")
 @pytest.mark.parametrize("down", ["GitHub", "the judge"])
-def test_r34_what_was_deferred_by_an_outage_finishes_after_it_with_all_its_attempts(faulty, outage, at_its_end, down):
+def test_what_was_deferred_by_an_outage_finishes_after_it_with_all_its_attempts(faulty, outage, at_its_end, down):
     for submission_id in outage[down]:
         waiting = at_its_end[submission_id]
         assert (waiting["state"], waiting.get("attempts", 0)) == ("RECEIVED", 0)

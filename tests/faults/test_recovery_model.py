@@ -61,16 +61,18 @@ def ends_published_once(world):
     return record
 
 
+@pytest.mark.requirement("R01")
 @pytest.mark.parametrize("at", STEPS)
-def test_r01_a_worker_that_is_killed_at_any_point_costs_one_attempt_at_most_and_no_publication(world, at):
+def test_a_worker_that_is_killed_at_any_point_costs_one_attempt_at_most_and_no_publication(world, at):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("crash", at))
     world.check()
     assert ends_published_once(world).attempts <= 2
 
 
+@pytest.mark.requirement("R01")
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_r01_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided(world, at):
+def test_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided(world, at):
     world.submit("greeter", "good")
     for _ in range(4):
         world.deliver(plan=Plan("crash", at, on=TRANSACTION))
@@ -82,22 +84,25 @@ def test_r01_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decide
     assert decided or record.reason.startswith("stuck: gave up after 3 attempts")
 
 
+@pytest.mark.requirement("R02")
 @pytest.mark.parametrize("at", range(24))
-def test_r02_an_accepting_function_that_is_killed_at_any_point_loses_nothing_it_recorded(world, at):
+def test_an_accepting_function_that_is_killed_at_any_point_loses_nothing_it_recorded(world, at):
     world.submit("greeter", "good", plan=Plan("crash", at))
     world.check()
     if world.records():
         ends_published_once(world)
 
 
-def test_r02_a_send_that_fails_is_made_up_for(world):
+@pytest.mark.requirement("R02")
+def test_a_send_that_fails_is_made_up_for(world):
     world.submit("greeter", "good", plan=Plan("down", on="SendMessage"))
     assert not world.sqs.messages
     ends_published_once(world)
 
 
+@pytest.mark.requirement("R03")
 @pytest.mark.parametrize("after", [False, True])
-def test_r03_five_deliveries_of_one_message_have_one_effect(world, after):
+def test_five_deliveries_of_one_message_have_one_effect(world, after):
     world.submit("greeter", "good")
     if after:
         world.deliver()
@@ -110,7 +115,8 @@ def test_r03_five_deliveries_of_one_message_have_one_effect(world, after):
     assert not world.ask(get_dead_letters).letters
 
 
-def test_r04_late_and_out_of_order_messages_move_nothing_back(world):
+@pytest.mark.requirement("R04")
+def test_late_and_out_of_order_messages_move_nothing_back(world):
     for name in ("greeter", "writer"):
         world.submit(name, "good")
     late = [message.body for message in world.sqs.messages]
@@ -124,7 +130,8 @@ def test_r04_late_and_out_of_order_messages_move_nothing_back(world):
     rest(world)
 
 
-def test_r05_a_message_without_a_record_is_retried_and_then_a_dead_letter(world):
+@pytest.mark.requirement("R05")
+def test_a_message_without_a_record_is_retried_and_then_a_dead_letter(world):
     world.stranger()
     for _ in range(MAX_RECEIVES):
         assert len(world.deliver()["batchItemFailures"]) == 1
@@ -136,8 +143,9 @@ def test_r05_a_message_without_a_record_is_retried_and_then_a_dead_letter(world)
     rest(world)
 
 
+@pytest.mark.requirement("R06")
 @pytest.mark.parametrize("at", STEPS)
-def test_r06_of_two_workers_with_one_submission_one_has_an_effect(world, at):
+def test_of_two_workers_with_one_submission_one_has_an_effect(world, at):
     world.submit("greeter", "good")
     world.duplicate(0)
     world.deliver((0,), Plan("pause", at))
@@ -146,15 +154,17 @@ def test_r06_of_two_workers_with_one_submission_one_has_an_effect(world, at):
     assert ends_published_once(world).fence == 1
 
 
-def test_r07_both_copies_in_one_batch_are_one_claim(world):
+@pytest.mark.requirement("R07")
+def test_both_copies_in_one_batch_are_one_claim(world):
     world.submit("greeter", "good")
     world.duplicate(0)
     assert world.deliver() == {"batchItemFailures": []}
     assert ends_published_once(world).fence == 1
 
 
+@pytest.mark.requirement("R08")
 @pytest.mark.parametrize("at", STEPS)
-def test_r08_a_scan_and_a_slow_worker_one_of_them_wins(world, at):
+def test_a_scan_and_a_slow_worker_one_of_them_wins(world, at):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("pause", at))
     world.tick(minutes=1)
@@ -167,8 +177,9 @@ def test_r08_a_scan_and_a_slow_worker_one_of_them_wins(world, at):
     ends_published_once(world)
 
 
+@pytest.mark.requirement("R09")
 @pytest.mark.parametrize("at", STEPS)
-def test_r09_what_a_zombie_writes_after_a_takeover_is_refused(world, at):
+def test_what_a_zombie_writes_after_a_takeover_is_refused(world, at):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("pause", at))
     world.tick(minutes=13)
@@ -180,8 +191,9 @@ def test_r09_what_a_zombie_writes_after_a_takeover_is_refused(world, at):
     ends_published_once(world)
 
 
+@pytest.mark.requirement("R09")
 @pytest.mark.parametrize("stale", ["fence", "state", "version"])
-def test_r09_each_of_version_state_and_fence_alone_refuses_a_write(world, stale):
+def test_each_of_version_state_and_fence_alone_refuses_a_write(world, stale):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("pause", 2, on=TRANSACTION))
     record = only(world)
@@ -192,8 +204,9 @@ def test_r09_each_of_version_state_and_fence_alone_refuses_a_write(world, stale)
     assert only(world) == record
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("at", [0, 1])
-def test_r10_a_worker_that_finishes_between_the_scans_read_and_write_wins(world, at):
+def test_a_worker_that_finishes_between_the_scans_read_and_write_wins(world, at):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("pause", 2, on=TRANSACTION))
     [worker] = world.held()
@@ -209,8 +222,9 @@ def test_r10_a_worker_that_finishes_between_the_scans_read_and_write_wins(world,
     ends_published_once(world)
 
 
+@pytest.mark.requirement("R13")
 @pytest.mark.parametrize("at", [0, 1])
-def test_r13_overlapping_scans_rescue_once(world, at):
+def test_overlapping_scans_rescue_once(world, at):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("crash", 1, on=TRANSACTION))
     world.tick(minutes=6)
@@ -223,9 +237,10 @@ def test_r13_overlapping_scans_rescue_once(world, at):
     ends_published_once(world)
 
 
+@pytest.mark.requirement("R15")
 @pytest.mark.parametrize("kind", ["throttle", "down"])
 @pytest.mark.parametrize("at", range(0, 18, 2))
-def test_r15_a_store_that_throttles_once_or_for_ever_loses_nothing(world, kind, at):
+def test_a_store_that_throttles_once_or_for_ever_loses_nothing(world, kind, at):
     world.submit("greeter", "good")
     world.deliver(plan=Plan(kind, at))
     world.check()
@@ -233,21 +248,24 @@ def test_r15_a_store_that_throttles_once_or_for_ever_loses_nothing(world, kind, 
     assert kind == "down" or record.attempts == 1
 
 
+@pytest.mark.requirement("R18")
 @pytest.mark.parametrize("at", range(0, 16, 2))
-def test_r18_a_lost_reply_to_any_write_of_a_worker_is_one_effect_and_costs_no_attempt(world, at):
+def test_a_lost_reply_to_any_write_of_a_worker_is_one_effect_and_costs_no_attempt(world, at):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("lose", at))
     assert ends_published_once(world).attempts == 1
 
 
-def test_r18_a_lost_reply_to_an_accept_is_one_record(world):
+@pytest.mark.requirement("R18")
+def test_a_lost_reply_to_an_accept_is_one_record(world):
     first = world.submit("greeter", "good", plan=Plan("lose", on=TRANSACTION))
     assert first.flag is None
     assert only(world).id == first.submission.id
     ends_published_once(world)
 
 
-def test_r20_indexes_that_lag_hide_nothing_that_changed(world):
+@pytest.mark.requirement("R20")
+def test_indexes_that_lag_hide_nothing_that_changed(world):
     world.submit("greeter", "good")
     world.dynamo.frozen = dict(world.dynamo.items)
     world.deliver()
@@ -257,7 +275,8 @@ def test_r20_indexes_that_lag_hide_nothing_that_changed(world):
     assert {row.state for row in listing.rows} == {State.RECEIVED, State.PUBLISHED}
 
 
-def test_r21_poison_is_one_dead_letter_and_its_siblings_succeed_whatever_else_fails(world):
+@pytest.mark.requirement("R21")
+def test_poison_is_one_dead_letter_and_its_siblings_succeed_whatever_else_fails(world):
     world.submit("greeter", "good")
     world.poison("not json")
     world.deliver(plan=Plan("down", 0))
@@ -266,8 +285,9 @@ def test_r21_poison_is_one_dead_letter_and_its_siblings_succeed_whatever_else_fa
     assert len(world.ask(get_dead_letters).letters) == 1
 
 
+@pytest.mark.requirement("R22")
 @pytest.mark.parametrize("answer", ["raises", "wrong id", "nonsense"])
-def test_r22_a_handler_that_answers_nonsense_or_dies_loses_nothing(world, answer):
+def test_a_handler_that_answers_nonsense_or_dies_loses_nothing(world, answer):
     """What a mapping deletes is decided by the answer alone; anything it cannot understand deletes nothing."""
     wrong_id = json.dumps({"batchItemFailures": [{"itemIdentifier": "other"}]}).encode()
     answers = {"raises": None, "wrong id": wrong_id, "nonsense": b"[1]"}
@@ -277,8 +297,9 @@ def test_r22_a_handler_that_answers_nonsense_or_dies_loses_nothing(world, answer
     ends_published_once(world)
 
 
+@pytest.mark.requirement("R26")
 @pytest.mark.parametrize("at", range(0, 18, 3))
-def test_r26_batches_that_overlap_each_see_their_own_env_also_when_one_fails(world, at):
+def test_batches_that_overlap_each_see_their_own_env_also_when_one_fails(world, at):
     """The first goes on while the second is under way, and the second after the first is over."""
     world.submit("greeter", "good")
     world.submit("writer", "good")
@@ -292,9 +313,10 @@ def test_r26_batches_that_overlap_each_see_their_own_env_also_when_one_fails(wor
     assert {record.state for record in world.records().values()} == {State.PUBLISHED}
 
 
+@pytest.mark.requirement("R28")
 @pytest.mark.parametrize("worker", [-FIVE_MINUTES, FIVE_MINUTES])
 @pytest.mark.parametrize("scanner", [-FIVE_MINUTES, FIVE_MINUTES])
-def test_r28_clocks_that_are_five_minutes_off_cost_one_attempt_at_most(world, worker, scanner):
+def test_clocks_that_are_five_minutes_off_cost_one_attempt_at_most(world, worker, scanner):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("pause", 9), skew=worker)
     world.tick(minutes=1)
@@ -317,7 +339,8 @@ def dead_in_the_queue(world):
     assert (only(world).state, only(world).attempts) == (State.ON_HOLD, 1)
 
 
-def test_r29_a_replayed_dead_letter_is_a_reopen_and_no_half_state(world):
+@pytest.mark.requirement("R29")
+def test_a_replayed_dead_letter_is_a_reopen_and_no_half_state(world):
     dead_in_the_queue(world)
     assert world.retry_letters().retried == [only(world).id]
     reopened = only(world)
@@ -326,8 +349,9 @@ def test_r29_a_replayed_dead_letter_is_a_reopen_and_no_half_state(world):
     assert ends_published_once(world).attempts == 1
 
 
+@pytest.mark.requirement("R29")
 @pytest.mark.parametrize("at", range(20))
-def test_r29_a_replay_that_is_killed_at_any_point_is_done_or_can_be_done_again(world, at):
+def test_a_replay_that_is_killed_at_any_point_is_done_or_can_be_done_again(world, at):
     dead_in_the_queue(world)
     world.retry_letters(Plan("crash", at))
     world.check()
@@ -335,7 +359,8 @@ def test_r29_a_replay_that_is_killed_at_any_point_is_done_or_can_be_done_again(w
     ends_published_once(world)
 
 
-def test_r31_one_key_is_one_answer_and_another_body_is_refused(world):
+@pytest.mark.requirement("R31")
+def test_one_key_is_one_answer_and_another_body_is_refused(world):
     first = world.submit("greeter", "good", key="a-key")
     assert world.submit("greeter", "good", key="a-key").submission.id == first.submission.id
     files = [(path, data.decode()) for path, data in CONTENTS["better"].items()]
@@ -345,8 +370,9 @@ def test_r31_one_key_is_one_answer_and_another_body_is_refused(world):
     assert len(world.records()) == 1
 
 
+@pytest.mark.requirement("R31")
 @pytest.mark.parametrize("at", range(24))
-def test_r31_a_request_repeated_after_a_crash_gets_the_record_of_the_first(world, at):
+def test_a_request_repeated_after_a_crash_gets_the_record_of_the_first(world, at):
     world.submit("greeter", "good", key="a-key", plan=Plan("crash", at))
     known = set(world.records())
     again = world.submit("greeter", "good", key="a-key")
@@ -354,9 +380,10 @@ def test_r31_a_request_repeated_after_a_crash_gets_the_record_of_the_first(world
     assert len(world.records()) == 1
 
 
+@pytest.mark.requirement("R34")
 @pytest.mark.parametrize("down", ["GitHub", "the judge", "a pause"])
 @pytest.mark.parametrize("copies", [0, 5])
-def test_r34_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(judging, down, copies):
+def test_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(judging, down, copies):
     """However many copies of its message there are, now and then: for one wait, one successor is sent."""
     world = judging
     world.submit_repo("tools")

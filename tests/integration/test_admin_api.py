@@ -80,12 +80,14 @@ def audit():
 # --- who gets in ----------------------------------------------------------------------------------------------------
 
 
-def test_S16_every_admin_route_has_a_role():
+@pytest.mark.requirement("S16")
+def test_every_admin_route_has_a_role():
     assert set(NEEDS) == set(ROUTES)
 
 
+@pytest.mark.requirement("S16")
 @pytest.mark.parametrize("route", sorted(ROUTES))
-def test_S16_every_route_lets_in_whom_it_should_and_nobody_else(route):
+def test_every_route_lets_in_whom_it_should_and_nobody_else(route):
     for who in TOKENS:
         for _ in range(2):
             answer = ask(route, who, path=NOBODY)
@@ -99,8 +101,9 @@ def test_S16_every_route_lets_in_whom_it_should_and_nobody_else(route):
             assert ADMIN_TOKEN not in str(answer.body)
 
 
+@pytest.mark.requirement("S15")
 @pytest.mark.parametrize("route", sorted(ROUTES))
-def test_S15_a_revoked_token_is_out(route, function_env, moto_url):
+def test_a_revoked_token_is_out(route, function_env, moto_url):
     key = f"revoked:{hashlib.sha256(f'{ADMIN_TOKEN}-admin'.encode()).hexdigest()}"
     item = {"pk": {"S": key}, "sk": {"S": "."}, "doc": {"S": "{}"}}
     assert ask(route, path=NOBODY).status != 401

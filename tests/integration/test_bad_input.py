@@ -41,8 +41,9 @@ BAD_JSON = {
 }
 
 
+@pytest.mark.requirement("S10")
 @pytest.mark.parametrize("raw", BAD_JSON.values(), ids=BAD_JSON)
-def test_S10_what_is_not_plain_JSON_is_refused(raw):
+def test_what_is_not_plain_JSON_is_refused(raw):
     response = call(submissions, SUBMIT, raw=raw, headers={"content-type": "application/json"})
     assert error_of(response) == (400, "invalid_json")
     assert len(response.body["message"]) < 200
@@ -79,8 +80,9 @@ BAD_BODY = [
 ]
 
 
+@pytest.mark.requirement("S18")
 @pytest.mark.parametrize("body", BAD_BODY, ids=lambda body: json.dumps(body)[:60])
-def test_S18_a_body_of_another_shape_is_refused(body):
+def test_a_body_of_another_shape_is_refused(body):
     response = call(submissions, SUBMIT, raw=json.dumps(body))
     assert error_of(response) == (400, "invalid_body")
 
@@ -113,10 +115,11 @@ def test_bad_values_are_refused_with_their_own_code(body, status, code):
     assert error_of(call(submissions, SUBMIT, body=body)) == (status, code)
 
 
+@pytest.mark.requirement("S24")
 @pytest.mark.parametrize(
     "content_type", [None, "", "text/plain", "application/x-www-form-urlencoded", "application/jsonx"]
 )
-def test_S24_a_body_that_is_not_sent_as_JSON_is_refused(content_type):
+def test_a_body_that_is_not_sent_as_JSON_is_refused(content_type):
     event = an_http_event(SUBMIT, body={"repoUrl": REPO})
     del event["headers"]["content-type"]
     event["headers"] |= {} if content_type is None else {"content-type": content_type}
@@ -147,16 +150,18 @@ BAD_LIMITS = [
 ]
 
 
+@pytest.mark.requirement("S08")
 @pytest.mark.parametrize("limit", BAD_LIMITS, ids=lambda limit: limit[:12])
 @pytest.mark.parametrize(("handler", "route"), [(submissions, LIST), (skills, SKILLS)])
-def test_S08_a_limit_out_of_range_is_refused_with_the_range(handler, route, limit):
+def test_a_limit_out_of_range_is_refused_with_the_range(handler, route, limit):
     response = call(handler, route, query=f"limit={limit}")
     assert error_of(response) == (400, "invalid_limit")
     assert "from 1 to " in response.body["message"]
 
 
+@pytest.mark.requirement("S08")
 @pytest.mark.parametrize(("handler", "route", "highest"), [(submissions, LIST, 500), (skills, SKILLS, 100)])
-def test_S08_limits_in_range_are_taken(handler, route, highest):
+def test_limits_in_range_are_taken(handler, route, highest):
     for limit in (1, highest):
         assert call(handler, route, query=f"limit={limit}").status == 200
     assert error_of(call(handler, route, query=f"limit={highest + 1}"))[0] == 400

@@ -88,7 +88,8 @@ async def test_what_is_not_there_is_told_to_each_in_its_own_words(env):
     assert [one.code for one in answers] == ["repo_not_found", "repo_not_found"]
 
 
-async def test_R32_fifty_long_messages_fit_the_record_of_their_request(env, stub):
+@pytest.mark.requirement("R32")
+async def test_fifty_long_messages_fit_the_record_of_their_request(env, stub):
     deep = "/".join(["a-folder-with-a-long-name" + "x" * 40] * 8)
     stub.repo("acme/skills", {f"{deep}/{name}/SKILL.md": SKILL_MD.format(name=name) for name in MANY})
     named = [RequestedSkill(f"nobody-{n}", None) for n in range(50)]
@@ -100,7 +101,8 @@ async def test_R32_fifty_long_messages_fit_the_record_of_their_request(env, stub
     assert await submit(env, named, once=ONCE) == answers
 
 
-async def test_R31_a_batch_is_answered_the_same_when_its_repository_has_changed_since(env, stub):
+@pytest.mark.requirement("R31")
+async def test_a_batch_is_answered_the_same_when_its_repository_has_changed_since(env, stub):
     named = [RequestedSkill(MANY[0], None), RequestedSkill("new-one", None)]
     first = await submit(env, named, once=ONCE)
     stub.repo("acme/skills", {"skills/new-one/SKILL.md": SKILL_MD.format(name="new-one")})
@@ -110,7 +112,8 @@ async def test_R31_a_batch_is_answered_the_same_when_its_repository_has_changed_
     assert again[1].code == "skill_not_in_repo"
 
 
-async def test_R31_a_batch_that_broke_off_repeats_what_it_had_when_its_repository_has_changed_since(env, stub):
+@pytest.mark.requirement("R31")
+async def test_a_batch_that_broke_off_repeats_what_it_had_when_its_repository_has_changed_since(env, stub):
     named = [RequestedSkill(name, None) for name in MANY[:2]]
     env.kv.left = 1
     with pytest.raises(Unavailable):
@@ -121,8 +124,9 @@ async def test_R31_a_batch_that_broke_off_repeats_what_it_had_when_its_repositor
     assert sorted(isinstance(one, Accepted) for one in answers) == [False, True]  # the one that was there, and is
 
 
+@pytest.mark.requirement("R27")
 @pytest.mark.parametrize("hanging", ["repo", "tree"])
-async def test_R27_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub, monkeypatch, hanging):
+async def test_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub, monkeypatch, hanging):
     budget = timedelta(seconds=0.4)
     monkeypatch.setattr("shared.submissions.discovery.RESOLVE_BUDGET", budget)
     stub.fail(hanging, "hang")
@@ -136,7 +140,8 @@ async def test_R27_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub
     assert [task for task in asyncio.all_tasks() if "get_json" in repr(task.get_coro())] == []
 
 
-async def test_S04_a_github_that_sends_us_elsewhere_is_left_to_the_workers_and_fails_no_request(env, stub):
+@pytest.mark.requirement("S04")
+async def test_a_github_that_sends_us_elsewhere_is_left_to_the_workers_and_fails_no_request(env, stub):
     stub.fail("repo", "elsewhere")
     [several] = await submit(env, [RequestedSkill(MANY[0], None)])
     one = await within(env, lambda: intake.submit_repo(URL, MANY[1], None, None, None))

@@ -91,7 +91,8 @@ async def test_a_combination_that_is_not_served_is_refused_naming_those_that_are
     assert "Served are:" in answer.json["message"]
 
 
-async def test_S09_a_cursor_fits_its_own_list_only(env):
+@pytest.mark.requirement("S09")
+async def test_a_cursor_fits_its_own_list_only(env):
     for n in range(2):
         await submitted(env, a_bundle(f"skill-{n}"))
     cursor = (await ask(env, LIST, {"q": "skill", "limit": 1})).json["cursor"]

@@ -101,9 +101,10 @@ async def test_a_refused_submit_says_why(env, body, headers, status, code):
 SEVERAL = {"repoUrl": "https://github.com/o/r", "skills": [{"name": "a", "path": "a"}, {"name": "b!"}]}
 
 
+@pytest.mark.requirement("R31")
 @pytest.mark.parametrize("body", [body_of(a_bundle()), SEVERAL], ids=["one skill", "several"])
 @pytest.mark.parametrize("other", [body_of(a_bundle("other")), SEVERAL | {"source": "cli"}], ids=["one", "several"])
-async def test_R31_one_key_is_one_answer_and_another_body_is_422(env, body, other):
+async def test_one_key_is_one_answer_and_another_body_is_422(env, body, other):
     key = {"idempotency-key": "a-key-of-our-own-1"}
     first = await ask(env, SUBMIT, body=body, headers=key)
     again = await ask(env, SUBMIT, body=body, headers=key)
@@ -113,7 +114,8 @@ async def test_R31_one_key_is_one_answer_and_another_body_is_422(env, body, othe
     assert (refused.status, refused.json["error"]["code"]) == (422, "idempotency_key_reused")
 
 
-async def test_S21_too_many_are_429_with_when_to_come_back(env):
+@pytest.mark.requirement("S21")
+async def test_too_many_are_429_with_when_to_come_back(env):
     full = with_limits(env, max_active=1)
     await submitted(full)
     refused = await ask(full, SUBMIT, body=body_of(a_bundle("second")))

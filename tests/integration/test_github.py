@@ -121,7 +121,8 @@ async def test_a_bare_commit_counts_when_the_default_branch_contains_it(stub, gi
     assert await github.resolve_ref(repo, head) == (head, head, "")
 
 
-async def test_S05_the_commit_of_a_fork_is_refused_although_github_answers_for_it(stub, github):
+@pytest.mark.requirement("S05")
+async def test_the_commit_of_a_fork_is_refused_although_github_answers_for_it(stub, github):
     made = stub.repo("acme/skills", FILES)
     imposter = made.fork_commit({"skills/pdf/SKILL.md": "evil"})
     unmerged = made.commit({"skills/pdf/SKILL.md": "unreviewed"}, "draft")
@@ -132,6 +133,7 @@ async def test_S05_the_commit_of_a_fork_is_refused_although_github_answers_for_i
         assert refused.value.code == "foreign_commit"
 
 
+@pytest.mark.requirement("S05")
 @pytest.mark.parametrize(
     "tree",
     [
@@ -148,7 +150,7 @@ async def test_S05_the_commit_of_a_fork_is_refused_although_github_answers_for_i
         "%2e%2e/x",
     ],
 )
-async def test_S05_what_is_no_branch_or_tag_is_refused(stub, github, tree):
+async def test_what_is_no_branch_or_tag_is_refused(stub, github, tree):
     stub.repo("acme/skills", FILES)
     repo = await github.get_repo("acme", "skills")
     with pytest.raises(Refused) as refused:

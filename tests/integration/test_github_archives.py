@@ -62,27 +62,31 @@ def with_archive(stub: StubGitHub, members: list[Member], files: dict | None = N
     repo.commits[sha].archive = packed(raw(tar([*own, *added], sha)))
 
 
-async def test_S01_a_huge_archive_is_refused_before_its_end(stub, github, monkeypatch):
+@pytest.mark.requirement("S01")
+async def test_a_huge_archive_is_refused_before_its_end(stub, github, monkeypatch):
     monkeypatch.setattr(archive, "MAX_ARCHIVE", 200_000)
     stub.apply({"repos": [{"fullName": "acme/skills", "files": FILES, "padding": 5_000_000}]})
     with pytest.raises(Refused, match="larger than 50 MB"):
         await fetch(github)
 
 
-async def test_S01_a_bomb_is_refused_before_it_unpacks(stub, github):
+@pytest.mark.requirement("S01")
+async def test_a_bomb_is_refused_before_it_unpacks(stub, github):
     with_archive(stub, [Member("ROOT/zeros", bytes(80 * archive.MB))])
     with pytest.raises(Refused, match="unpacks to far more"):
         await fetch(github)
 
 
-async def test_S01_more_than_may_be_unpacked_is_refused(stub, github, monkeypatch):
+@pytest.mark.requirement("S01")
+async def test_more_than_may_be_unpacked_is_refused(stub, github, monkeypatch):
     monkeypatch.setattr(archive, "MAX_UNPACKED", 100_000)
     with_archive(stub, [Member("ROOT/text", b"some text " * 20_000)])
     with pytest.raises(Refused, match="unpacks to far more"):
         await fetch(github)
 
 
-async def test_S01_many_members_and_deep_folders_are_refused(stub, github, monkeypatch):
+@pytest.mark.requirement("S01")
+async def test_many_members_and_deep_folders_are_refused(stub, github, monkeypatch):
     monkeypatch.setattr(archive, "MAX_MEMBERS", 50)
     with_archive(stub, [Member(f"ROOT/{number}") for number in range(60)])
     with pytest.raises(Refused, match="more than 50 files"):
@@ -92,7 +96,8 @@ async def test_S01_many_members_and_deep_folders_are_refused(stub, github, monke
         await fetch(github)
 
 
-async def test_S01_a_skill_over_its_caps_keeps_its_skill_md_and_says_so(stub, github):
+@pytest.mark.requirement("S01")
+async def test_a_skill_over_its_caps_keeps_its_skill_md_and_says_so(stub, github):
     many = {f"skills/pdf/A{number:04}.md": "x" for number in range(600)}
     stub.repo("acme/skills", FILES | many)
     folder = await fetch(github)
@@ -110,7 +115,8 @@ async def test_S01_a_skill_over_its_caps_keeps_its_skill_md_and_says_so(stub, gi
     }
 
 
-async def test_S01_a_skill_md_over_its_cap_is_refused(stub, github):
+@pytest.mark.requirement("S01")
+async def test_a_skill_md_over_its_cap_is_refused(stub, github):
     stub.repo("acme/skills", {"skills/pdf/SKILL.md": "x" * (archive.MB + 1)})
     with pytest.raises(Refused, match=r"SKILL\.md is larger than 1 MB"):
         await fetch(github)
@@ -134,8 +140,9 @@ ODD_MEMBERS = [
 ]
 
 
+@pytest.mark.requirement("S02")
 @pytest.mark.parametrize(("member", "kind"), ODD_MEMBERS, ids=[f"{m.name!r}-{k}" for m, k in ODD_MEMBERS])
-async def test_S02_what_does_not_belong_in_a_skill_is_a_finding_and_kept_out(
+async def test_what_does_not_belong_in_a_skill_is_a_finding_and_kept_out(
     stub, github, member, kind, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -148,12 +155,14 @@ async def test_S02_what_does_not_belong_in_a_skill_is_a_finding_and_kept_out(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_S02_links_elsewhere_in_a_repository_are_none_of_the_skills_business(stub, github):
+@pytest.mark.requirement("S02")
+async def test_links_elsewhere_in_a_repository_are_none_of_the_skills_business(stub, github):
     with_archive(stub, [Member("ROOT/docs/x", kind=SYMLINK, link="/etc/passwd"), Member("ROOT/skills/x", b"\0")])
     assert (await fetch(github)).anomalies == ()
 
 
-async def test_S02_the_list_of_findings_is_bounded(stub, github):
+@pytest.mark.requirement("S02")
+async def test_the_list_of_findings_is_bounded(stub, github):
     with_archive(stub, [Member(f"ROOT/skills/pdf/{n}", kind=SYMLINK, link="x") for n in range(1000)])
     folder = await fetch(github)
     assert len(folder.anomalies) == archive.MAX_ANOMALIES + 1
@@ -189,8 +198,9 @@ TWO_READINGS = {
 }
 
 
+@pytest.mark.requirement("S03")
 @pytest.mark.parametrize("trick", TWO_READINGS)
-async def test_S03_an_archive_that_two_programs_read_differently_is_refused(stub, github, trick):
+async def test_an_archive_that_two_programs_read_differently_is_refused(stub, github, trick):
     repo = stub.repo("acme/skills", FILES)
     sha = repo.branches["main"]
     own = pax("g", comment=sha) + b"".join(
@@ -202,8 +212,9 @@ async def test_S03_an_archive_that_two_programs_read_differently_is_refused(stub
     assert refused.value.code == "bad_archive"
 
 
+@pytest.mark.requirement("S03")
 @pytest.mark.parametrize("place", ["after the end", "a second archive", "after the gzip", "a second gzip"])
-async def test_S03_bytes_after_the_end_are_refused(stub, github, place):
+async def test_bytes_after_the_end_are_refused(stub, github, place):
     repo = stub.repo("acme/skills", FILES)
     sha = repo.branches["main"]
     whole = repo.archive(sha)
@@ -218,7 +229,8 @@ async def test_S03_bytes_after_the_end_are_refused(stub, github, place):
         await fetch(github)
 
 
-async def test_R27_an_archive_that_ends_too_early_is_downloaded_again_later(stub, github):
+@pytest.mark.requirement("R27")
+async def test_an_archive_that_ends_too_early_is_downloaded_again_later(stub, github):
     repo = stub.repo("acme/skills", FILES)
     sha = repo.branches["main"]
     whole = repo.archive(sha)
@@ -228,7 +240,8 @@ async def test_R27_an_archive_that_ends_too_early_is_downloaded_again_later(stub
             await fetch(github)
 
 
-async def test_S03_the_archive_of_another_commit_is_refused(stub, github):
+@pytest.mark.requirement("S03")
+async def test_the_archive_of_another_commit_is_refused(stub, github):
     repo = stub.repo("acme/skills", FILES)
     sha = repo.branches["main"]
     repo.commits[sha].archive = git_archive(repo.root(sha), "0" * 40, repo.commits[sha].files)

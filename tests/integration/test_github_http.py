@@ -49,9 +49,10 @@ DOWN = ["401", "403", "500", "reset", "truncated", "junk", "slow", "hang"]
 STEPS = ["repo", "ref", "tree", "tarball", "codeload"]
 
 
+@pytest.mark.requirement("R27")
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("fault", DOWN)
-async def test_R27_an_outage_defers_and_never_outlasts_its_time(stub, github, step, fault):
+async def test_an_outage_defers_and_never_outlasts_its_time(stub, github, step, fault):
     stub.repo("acme/skills", FILES)
     stub.fail(step, fault)
     started, loop = datetime.now(UTC), asyncio.get_running_loop()
@@ -70,8 +71,9 @@ async def test_R27_an_outage_defers_and_never_outlasts_its_time(stub, github, st
 JUNK_ARCHIVES = {("tarball", "junk"), ("codeload", "junk")}  # whole, but no archive
 
 
+@pytest.mark.requirement("R27")
 @pytest.mark.parametrize("step", STEPS)
-async def test_R27_a_used_up_quota_defers_to_its_reset(stub, github, step):
+async def test_a_used_up_quota_defers_to_its_reset(stub, github, step):
     stub.repo("acme/skills", FILES)
     stub.fail(step, "quota")
     with pytest.raises(Deferred, match=r"quota used up.*next try is at \d\d:\d\d UTC") as deferred:
@@ -80,7 +82,8 @@ async def test_R27_a_used_up_quota_defers_to_its_reset(stub, github, step):
     assert deferred.value.code == "github_quota"
 
 
-async def test_R27_a_used_up_quota_is_not_asked_again_before_its_reset(stub, github):
+@pytest.mark.requirement("R27")
+async def test_a_used_up_quota_is_not_asked_again_before_its_reset(stub, github):
     stub.repo("acme/skills", FILES)
     stub.fail("repo", "quota", times=1)
     for _ in range(3):
@@ -89,7 +92,8 @@ async def test_R27_a_used_up_quota_is_not_asked_again_before_its_reset(stub, git
     assert len(stub.asked) == 1
 
 
-async def test_R27_a_reset_in_the_far_future_is_not_believed(stub, github):
+@pytest.mark.requirement("R27")
+async def test_a_reset_in_the_far_future_is_not_believed(stub, github):
     stub.repo("acme/skills", FILES)
     stub.resets_at += 10**6
     stub.fail("repo", "quota")
@@ -98,8 +102,9 @@ async def test_R27_a_reset_in_the_far_future_is_not_believed(stub, github):
     assert deferred.value.until <= datetime.now(UTC) + LONGEST_QUOTA_WAIT
 
 
+@pytest.mark.requirement("R27")
 @pytest.mark.parametrize(("fault", "wait"), [("429", OUTAGE_PAUSE), ("429-after", timedelta(seconds=77))])
-async def test_R27_too_many_requests_waits_as_long_as_github_says(stub, github, fault, wait):
+async def test_too_many_requests_waits_as_long_as_github_says(stub, github, fault, wait):
     stub.repo("acme/skills", FILES)
     stub.fail("any", fault)
     with pytest.raises(Deferred) as deferred:
@@ -108,14 +113,16 @@ async def test_R27_too_many_requests_waits_as_long_as_github_says(stub, github, 
     assert deferred.value.code == "github_quota"
 
 
-async def test_R27_nobody_listens(github, stub):
+@pytest.mark.requirement("R27")
+async def test_nobody_listens(github, stub):
     client = GitHub("http://127.0.0.1:9", FixedSecrets(), lambda: datetime.now(UTC))
     with pytest.raises(Deferred, match="the connection broke"):
         await client.get_repo("acme", "skills")
     await client.close()
 
 
-async def test_R27_no_time_left_is_no_request(stub, github):
+@pytest.mark.requirement("R27")
+async def test_no_time_left_is_no_request(stub, github):
     stub.repo("acme/skills", FILES)
     with time_limit(SETTLE_TIME / 2), pytest.raises(Deferred):
         await fetch(github)
@@ -125,7 +132,8 @@ async def test_R27_no_time_left_is_no_request(stub, github):
 # --- S04: where the token and the requests go -----------------------------------------------------------------------
 
 
-async def test_S04_the_token_goes_to_the_api_and_never_along_a_redirect(stub, github):
+@pytest.mark.requirement("S04")
+async def test_the_token_goes_to_the_api_and_never_along_a_redirect(stub, github):
     stub.repo("acme/skills", FILES)
     await fetch(github)
     sent = {asked.kind: asked.headers.get("Authorization") for asked in stub.asked}
@@ -133,8 +141,9 @@ async def test_S04_the_token_goes_to_the_api_and_never_along_a_redirect(stub, gi
     assert set(sent.values()) == {f"Bearer {GITHUB_TOKEN}"}
 
 
+@pytest.mark.requirement("S04")
 @pytest.mark.parametrize("step", ["repo", "ref", "tree", "tarball", "codeload"])
-async def test_S04_a_redirect_to_another_host_is_not_followed(stub, github, step):
+async def test_a_redirect_to_another_host_is_not_followed(stub, github, step):
     stub.repo("acme/skills", FILES)
     stub.fail(step, "elsewhere")
     with pytest.raises(NeedsPerson, match="an address that we do not follow") as parked:
@@ -168,8 +177,9 @@ class Redirect:
         self.headers = {"location": location}
 
 
+@pytest.mark.requirement("S04")
 @pytest.mark.parametrize("location", ADDRESSES)
-def test_S04_an_archive_comes_from_githubs_download_host_only(location):
+def test_an_archive_comes_from_githubs_download_host_only(location):
     http = GitHubHttp(GITHUB, FixedSecrets(), lambda: datetime.now(UTC))
     with pytest.raises(NeedsPerson):
         http._archive_address(Redirect(location))
@@ -177,7 +187,8 @@ def test_S04_an_archive_comes_from_githubs_download_host_only(location):
     assert http._archive_address(Redirect(good)) == good
 
 
-def test_S04_an_enterprise_host_is_the_only_one():
+@pytest.mark.requirement("S04")
+def test_an_enterprise_host_is_the_only_one():
     http = GitHubHttp("https://git.corp.example/api/v3", FixedSecrets(), lambda: datetime.now(UTC))
     own = "https://git.corp.example/_codeload/acme/skills/legacy.tar.gz/abc"
     assert http._archive_address(Redirect(own)) == own
@@ -189,7 +200,8 @@ def test_S04_an_enterprise_host_is_the_only_one():
             http._moved_to(Redirect(elsewhere))
 
 
-async def test_S04_no_name_leads_out_of_its_place_in_the_address(stub, github):
+@pytest.mark.requirement("S04")
+async def test_no_name_leads_out_of_its_place_in_the_address(stub, github):
     for owner, name in (("..", ".."), ("a/b", "c?d"), ("acme", "skills/../../user"), ("acme", "x#y"), ("a%2f", "b")):
         with pytest.raises(Refused):
             await github.get_repo(owner, name)

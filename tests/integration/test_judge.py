@@ -158,8 +158,9 @@ async def test_a_good_answer_after_a_void_one_counts(env, stub, mode):
     assert (await judged(env)).judged is Judged.PASS
 
 
+@pytest.mark.requirement("R34")
 @pytest.mark.parametrize("mode", ["throttle", "500", "reset", "hang", "denied"])
-async def test_R34_a_judge_that_cannot_be_reached_defers_and_costs_nothing(env, stub, mode):
+async def test_a_judge_that_cannot_be_reached_defers_and_costs_nothing(env, stub, mode):
     stub.mode = mode
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -185,7 +186,8 @@ async def test_a_skill_too_large_for_the_judge_is_not_sent(env, stub):
     assert stub.asked == []
 
 
-async def test_S14_a_judge_that_obeys_the_skill_cannot_clear_a_rule(env, stub):
+@pytest.mark.requirement("S14")
+async def test_a_judge_that_obeys_the_skill_cannot_clear_a_rule(env, stub):
     stub.mode = "obeys"
     judgement = await judged(env, INJECTED)
     assert (judgement.score, judgement.judged) == (100, Judged.PASS)
@@ -260,7 +262,8 @@ class LosesReplies(MemoryKV):
             raise ConditionFailed([0])
 
 
-async def test_R18_a_lost_reply_counts_once():
+@pytest.mark.requirement("R18")
+async def test_a_lost_reply_counts_once():
     env = memory_env(LosesReplies)
     right = await within(env, lambda: reserve(9))
     assert await calls(env) == 1
@@ -276,7 +279,8 @@ class Contested(MemoryKV):
         raise ConditionFailed([0])
 
 
-async def test_R34_a_budget_that_cannot_be_counted_asks_nothing_and_costs_no_attempt(env, stub):
+@pytest.mark.requirement("R34")
+async def test_a_budget_that_cannot_be_counted_asks_nothing_and_costs_no_attempt(env, stub):
     """In time to write down that it was deferred: whoever comes at a bad moment is not at fault."""
     contested = memory_env(Contested, bedrock=env.bedrock, judge="bedrock", judge_model_id="m")
     began = asyncio.get_running_loop().time()
@@ -286,7 +290,8 @@ async def test_R34_a_budget_that_cannot_be_counted_asks_nothing_and_costs_no_att
     assert stub.asked == []
 
 
-async def test_R34_a_question_that_cannot_be_given_back_defers_all_the_same(env, stub):
+@pytest.mark.requirement("R34")
+async def test_a_question_that_cannot_be_given_back_defers_all_the_same(env, stub):
     """Else an outage of the judge would cost attempts, whenever the store has its own troubles."""
 
     class GivesNothingBack(MemoryKV):

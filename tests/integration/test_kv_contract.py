@@ -45,7 +45,8 @@ async def test_a_missing_document_is_none(kv, key):
     assert await kv.get(key) is None
 
 
-async def test_r17_get_many_tells_found_from_missing_and_reads_each_key_once(kv):
+@pytest.mark.requirement("R17")
+async def test_get_many_tells_found_from_missing_and_reads_each_key_once(kv):
     keys = [Key("doc", f"{n:04}") for n in range(250)]
     for some in range(0, 200, 50):
         await kv.transact(lambda some=some: [Put(k, f'"{k.sk}"') for k in keys[some : some + 50]])
@@ -75,7 +76,8 @@ async def test_absent_holds_once(kv, key):
     assert await kv.get(key) == '"first"'
 
 
-async def test_r33_an_expired_row_counts_as_absent_everywhere(kv, key):
+@pytest.mark.requirement("R33")
+async def test_an_expired_row_counts_as_absent_everywhere(kv, key):
     await kv.put(Put(key, '"old"', {"expiresAt": int(time.time()) - 5}))
     assert await kv.get(key) is None
     assert (await kv.get_many([key])).missing == [key]
@@ -149,7 +151,8 @@ async def test_of_many_racing_for_one_key_one_wins(kv, key):
     assert (await kv.get_counts([Key(key.pk, "wins")])).found == {Key(key.pk, "wins"): {"n": 1}}
 
 
-async def test_r19_racing_additions_are_all_counted(kv, key, request):
+@pytest.mark.requirement("R19")
+async def test_racing_additions_are_all_counted(kv, key, request):
     movers = 10 if "moto" in request.node.name else 30  # moto copies the whole table for each transaction
 
     async def add(n):

@@ -46,21 +46,24 @@ def counted(n: int = 1):
     return [Put(KEY, f'"{n}"', {"version": n}, expect=ABSENT), Add(COUNTER, {"n": 1})]
 
 
-async def test_r18_a_transaction_whose_reply_is_lost_counts_once(kv, proxy):
+@pytest.mark.requirement("R18")
+async def test_a_transaction_whose_reply_is_lost_counts_once(kv, proxy):
     proxy.add("drop after", "TransactWriteItems", times=1)
     await kv.transact(counted)
     assert actions(proxy).count("TransactWriteItems") == 2
     assert (await kv.get_counts([COUNTER])).found == {COUNTER: {"n": 1}}
 
 
-async def test_r18_after_a_lost_reply_the_writes_that_are_stored_are_returned(kv, proxy):
+@pytest.mark.requirement("R18")
+async def test_after_a_lost_reply_the_writes_that_are_stored_are_returned(kv, proxy):
     proxy.add("drop after", "TransactWriteItems", times=1)
     builds = iter(range(1, 9))
     written = await kv.transact(lambda: counted(next(builds)))
     assert written[0].doc == await kv.get(KEY) == '"1"'
 
 
-async def test_r18_a_guarded_change_whose_reply_is_lost_is_ours(kv, proxy):
+@pytest.mark.requirement("R18")
+async def test_a_guarded_change_whose_reply_is_lost_is_ours(kv, proxy):
     await kv.put(Put(KEY, '"1"', {"version": 1}))
     proxy.add("drop after", "TransactWriteItems", times=1)
     await kv.transact(lambda: [Put(KEY, '"2"', {"version": 2}, expect={"version": 1}), Add(COUNTER, {"n": 1})])
@@ -68,7 +71,8 @@ async def test_r18_a_guarded_change_whose_reply_is_lost_is_ours(kv, proxy):
     assert (await kv.get_counts([COUNTER])).found == {COUNTER: {"n": 1}}
 
 
-async def test_r18_a_put_whose_reply_is_lost_is_ours(kv, proxy):
+@pytest.mark.requirement("R18")
+async def test_a_put_whose_reply_is_lost_is_ours(kv, proxy):
     proxy.add("drop after", "PutItem", times=1)
     await kv.put(Put(KEY, '"mine"', expect=ABSENT))
     with pytest.raises(ConditionFailed):
@@ -83,8 +87,9 @@ async def test_a_condition_that_really_fails_is_not_mistaken_for_ours(kv):
     assert failure.value.failed == (0,)
 
 
+@pytest.mark.requirement("R19")
 @pytest.mark.parametrize("reason", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
-async def test_r19_a_conflict_is_tried_again_with_fresh_writes(kv, proxy, reason):
+async def test_a_conflict_is_tried_again_with_fresh_writes(kv, proxy, reason):
     proxy.add("conflict", "TransactWriteItems", reason=reason, times=2)
     builds = []
 
@@ -97,7 +102,8 @@ async def test_r19_a_conflict_is_tried_again_with_fresh_writes(kv, proxy, reason
     assert (await kv.get_counts([COUNTER])).found == {COUNTER: {"n": 1}}
 
 
-async def test_r15_a_transaction_throttled_for_ever_ends_by_its_deadline(kv, proxy):
+@pytest.mark.requirement("R15")
+async def test_a_transaction_throttled_for_ever_ends_by_its_deadline(kv, proxy):
     proxy.add("throttle", "TransactWriteItems")
     with time_limit(SHORT), pytest.raises(Unavailable):
         await kv.transact(counted)
@@ -111,9 +117,10 @@ READS = {
 }
 
 
+@pytest.mark.requirement("R15")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("operation", READS)
-async def test_r15_reads_are_tried_again(kv, proxy, fault, operation):
+async def test_reads_are_tried_again(kv, proxy, fault, operation):
     await kv.put(Put(KEY, '"1"'))
     expected = await READS[operation](kv)
     proxy.asked = []
@@ -122,7 +129,8 @@ async def test_r15_reads_are_tried_again(kv, proxy, fault, operation):
     assert actions(proxy) == [operation] * 3
 
 
-async def test_r15_a_read_that_is_refused_for_good_is_not_repeated(kv, proxy):
+@pytest.mark.requirement("R15")
+async def test_a_read_that_is_refused_for_good_is_not_repeated(kv, proxy):
     proxy.add("denied", "GetItem")
     with pytest.raises(ClientError):
         await kv.get(KEY)
@@ -139,8 +147,9 @@ async def test_a_store_that_hangs_is_given_up_by_the_deadline(kv, proxy):
     hold.drop()
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize("share", [0.01, 0.5, 1])
-async def test_r16_keys_that_are_left_over_are_asked_for_again_until_all_are_found(kv, proxy, share):
+async def test_keys_that_are_left_over_are_asked_for_again_until_all_are_found(kv, proxy, share):
     keys = [Key(f"doc:{n}") for n in range(120)]
     for key in keys:
         await kv.put(Put(key, f'"{key.pk}"'))
@@ -149,7 +158,8 @@ async def test_r16_keys_that_are_left_over_are_asked_for_again_until_all_are_fou
     assert (set(read.found), read.missing, read.failed) == (set(keys), [Key("nobody")], [])
 
 
-async def test_r16_what_is_left_over_for_ever_is_told_by_the_deadline_and_the_rest_is_kept(kv, proxy):
+@pytest.mark.requirement("R16")
+async def test_what_is_left_over_for_ever_is_told_by_the_deadline_and_the_rest_is_kept(kv, proxy):
     await kv.put(Put(KEY, '"1"'))
     await kv.put(Put(Key("doc:2"), '"2"'))
     hidden = proxy.add("unprocessed", "BatchGetItem", share=0.5)

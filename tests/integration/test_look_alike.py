@@ -53,6 +53,7 @@ async def rules_of(env, submission):
     return {finding.rule for finding in (await within(env, lambda: find_receipt(submission))).report.findings}
 
 
+@pytest.mark.requirement("S11")
 @pytest.mark.parametrize(
     ("repo", "slug"),
     [
@@ -65,7 +66,7 @@ async def rules_of(env, submission):
         ("ac-me/skills", "pdft0ols"),
     ],
 )
-async def test_s11_a_name_that_looks_like_a_published_one_is_held_with_a_finding(env, stub, repo, slug):
+async def test_a_name_that_looks_like_a_published_one_is_held_with_a_finding(env, stub, repo, slug):
     assert (await verified(env, stub, "acme/skills")).state == State.PUBLISHED
     held = await verified(env, stub, repo, slug)
     assert (held.state, held.parked_by, held.verdict) == (State.ON_HOLD, "rule", "CONCERNS")
@@ -73,19 +74,22 @@ async def test_s11_a_name_that_looks_like_a_published_one_is_held_with_a_finding
     assert "NAME-LOOK-ALIKE" in await rules_of(env, held)
 
 
+@pytest.mark.requirement("S11")
 @pytest.mark.parametrize(("repo", "slug"), [("other/skills", "pdf-tools"), ("acme/skills2", "pdf-tools")])
-async def test_s11_the_same_slug_in_another_repository_is_no_look_alike(env, stub, repo, slug):
+async def test_the_same_slug_in_another_repository_is_no_look_alike(env, stub, repo, slug):
     await verified(env, stub, "acme/skills")
     assert (await verified(env, stub, repo, slug)).state == State.PUBLISHED
 
 
-async def test_s11_names_of_one_repository_are_not_confused_with_each_other(env, stub):
+@pytest.mark.requirement("S11")
+async def test_names_of_one_repository_are_not_confused_with_each_other(env, stub):
     paths = ("skills/pdf-tools", "skills/pdftools", "skills/pdf.tools")
     stub.repo("acme/skills", {f"{path}/SKILL.md": skill_md(f"At {path}.") for path in paths})
     assert [(await submit(env, "acme/skills", path)).state for path in paths] == [State.PUBLISHED] * 3
 
 
-async def test_s11_approving_a_look_alike_publishes_it_and_its_next_version_is_not_asked_about_again(env, stub):
+@pytest.mark.requirement("S11")
+async def test_approving_a_look_alike_publishes_it_and_its_next_version_is_not_asked_about_again(env, stub):
     await verified(env, stub, "acme/skills")
     held = await verified(env, stub, "ac-me/skills")
     approved = await within(env, lambda: submission_decisions.approve(held.id, ANNA, "their own fork"))
@@ -96,7 +100,8 @@ async def test_s11_approving_a_look_alike_publishes_it_and_its_next_version_is_n
     assert (original.state, original.published_version) == (State.PUBLISHED, "1.0.1")
 
 
-async def test_s11_the_finding_is_about_the_name_not_about_the_content(env, stub):
+@pytest.mark.requirement("S11")
+async def test_the_finding_is_about_the_name_not_about_the_content(env, stub):
     """The receipt of the same content is used for another name, without what was said about the first."""
     text = "The same in both."
     await verified(env, stub, "acme/skills")
@@ -110,7 +115,8 @@ async def test_s11_the_finding_is_about_the_name_not_about_the_content(env, stub
     assert (third.content_hash, third.state) == (held.content_hash, State.ON_HOLD)
 
 
-async def test_s11_a_look_alike_of_a_blocked_skill_is_held_too(env, stub):
+@pytest.mark.requirement("S11")
+async def test_a_look_alike_of_a_blocked_skill_is_held_too(env, stub):
     first = await verified(env, stub, "acme/skills")
     await within(env, lambda: block_skill(first.skill_name, "steals keys", "admin:anna"))
     assert (await verified(env, stub, "ac-me/skills", text="Quite another text.")).state != State.PUBLISHED

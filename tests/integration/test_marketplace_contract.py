@@ -62,8 +62,9 @@ def a_market():
     ]
 
 
+@pytest.mark.requirement("I14")
 @pytest.mark.parametrize("longest", [4, 1000])
-async def test_i14_every_order_and_page_size_shows_what_the_records_say(env, monkeypatch, longest):
+async def test_every_order_and_page_size_shows_what_the_records_say(env, monkeypatch, longest):
     monkeypatch.setattr(word_index, "LONGEST_LIST", longest)
     monkeypatch.setattr(skill_search, "LONGEST_LIST", longest)
     skills = a_market()
@@ -96,7 +97,8 @@ async def test_submissions_are_found_from_their_acceptance_to_their_end(env):
     assert (refused.rejected.id, refused.blocked) == (submission.id, None)
 
 
-async def test_r19_installs_and_reports_of_one_moment_are_all_counted(env, request):
+@pytest.mark.requirement("R19")
+async def test_installs_and_reports_of_one_moment_are_all_counted(env, request):
     movers = 3 if "moto" in request.node.name else 10  # moto copies the whole table for each transaction
     await put_skills(env.kv, a_skill("a/b/hot"), a_skill("a/b/cold", 1))
     installs = (within(env, lambda: count_installs(["a/b/hot", "a/b/cold"])) for _ in range(movers))

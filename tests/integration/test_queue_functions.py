@@ -101,14 +101,16 @@ def test_the_stuck_scan_runs_and_then_runs_again_warm(function_env, context):
         assert (report["found"], report["failed"], report["more"]) == (0, [], False)
 
 
+@pytest.mark.requirement("S23")
 @pytest.mark.parametrize("event", [{}, {"Records": []}, {"Records": [{"eventSource": "aws:s3"}]}, {"source": "me"}])
 @pytest.mark.parametrize("function", [consumer, dead_letters, stuck_scan])
-def test_s23_an_event_of_another_source_is_refused(function_env, context, function, event):
+def test_an_event_of_another_source_is_refused(function_env, context, function, event):
     with pytest.raises(ValueError, match=r"(events|schedules) only"):
         function.handler(event, context)
 
 
-def test_ac_0281_us2_03_without_a_worker_env_the_request_env_answers_while_a_batch_runs(function_env):
+@pytest.mark.requirement("AC-0281-US2-03")
+def test_without_a_worker_env_the_request_env_answers_while_a_batch_runs(function_env):
     """A request between the steps of a batch reaches its own store, and the batch still reaches its own."""
     worker = memory_env()
     seen = []

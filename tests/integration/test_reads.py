@@ -70,10 +70,11 @@ async def is_in_flight_at_once(stub: StubDynamo, requests: int, read) -> bool:
     return True
 
 
+@pytest.mark.requirement("R17")
 @pytest.mark.parametrize(
     ("count", "requests"), [(0, []), (1, [1]), (99, [99]), (100, [100]), (101, [1, 100]), (250, [50, 100, 100])]
 )
-async def test_r17_up_to_100_keys_are_one_request(stub, kv, count, requests):
+async def test_up_to_100_keys_are_one_request(stub, kv, count, requests):
     keys = keys_up_to(count)
     read = await kv.get_many(keys)
     assert read.found == docs_of(keys)
@@ -82,7 +83,8 @@ async def test_r17_up_to_100_keys_are_one_request(stub, kv, count, requests):
     assert Counter(key for request in stub.requests for key in request) == Counter(keys)
 
 
-async def test_r17_250_keys_are_three_requests_in_flight_at_once(stub, kv):
+@pytest.mark.requirement("R17")
+async def test_250_keys_are_three_requests_in_flight_at_once(stub, kv):
     assert await is_in_flight_at_once(stub, 3, lambda: kv.get_many(keys_up_to(250)))
     assert len(stub.requests) == 3
 
@@ -99,7 +101,8 @@ async def test_the_naive_readers_read_the_same_when_nobody_holds_them(stub, kv, 
     assert (await naive(kv, keys)).found == (await kv.get_many(keys)).found
 
 
-async def test_r17_a_key_asked_for_twice_is_read_once(stub, kv):
+@pytest.mark.requirement("R17")
+async def test_a_key_asked_for_twice_is_read_once(stub, kv):
     keys = keys_up_to(60)
     read = await kv.get_many([*keys, *reversed(keys)])
     assert read.found == docs_of(keys)
@@ -138,7 +141,8 @@ async def test_the_stub_refuses_what_dynamodb_refuses(stub, kv):
     assert await kv.get(Key("")) is None
 
 
-async def test_r16_unprocessed_keys_are_asked_for_again(stub, kv):
+@pytest.mark.requirement("R16")
+async def test_unprocessed_keys_are_asked_for_again(stub, kv):
     keys = keys_up_to(100)
     stub.unprocessed = lambda asked: asked[60:] if len(asked) == 100 else ()
     read = await kv.get_many(keys)
@@ -146,7 +150,8 @@ async def test_r16_unprocessed_keys_are_asked_for_again(stub, kv):
     assert stub.requests == [keys, keys[60:]]
 
 
-async def test_r16_unprocessed_keys_that_shrink_to_nothing_are_all_read(stub, kv):
+@pytest.mark.requirement("R16")
+async def test_unprocessed_keys_that_shrink_to_nothing_are_all_read(stub, kv):
     keys = keys_up_to(100)
     stub.unprocessed = lambda asked: asked[: len(asked) // 4]
     read = await kv.get_many(keys)
@@ -154,7 +159,8 @@ async def test_r16_unprocessed_keys_that_shrink_to_nothing_are_all_read(stub, kv
     assert [len(request) for request in stub.requests] == [100, 25, 6, 1]
 
 
-async def test_r16_keys_left_unprocessed_for_ever_are_failed_and_never_missing(stub, kv):
+@pytest.mark.requirement("R16")
+async def test_keys_left_unprocessed_for_ever_are_failed_and_never_missing(stub, kv):
     keys = keys_up_to(150)
     hot = {keys[3], keys[140]}
     stub.unprocessed = hot.intersection
@@ -166,7 +172,8 @@ async def test_r16_keys_left_unprocessed_for_ever_are_failed_and_never_missing(s
     assert len(stub.requests) > 3
 
 
-async def test_r15_a_throttled_request_is_asked_again(stub, kv):
+@pytest.mark.requirement("R15")
+async def test_a_throttled_request_is_asked_again(stub, kv):
     keys = keys_up_to(120)
     refused = iter([True, True])
     stub.throttle = lambda asked: next(refused, False)
@@ -174,7 +181,8 @@ async def test_r15_a_throttled_request_is_asked_again(stub, kv):
     assert len(stub.requests) == 4
 
 
-async def test_r15_keys_throttled_for_ever_are_failed_by_the_deadline_and_the_rest_returned(stub, kv):
+@pytest.mark.requirement("R15")
+async def test_keys_throttled_for_ever_are_failed_by_the_deadline_and_the_rest_returned(stub, kv):
     keys = keys_up_to(150)
     stub.throttle = lambda asked: keys[0] in asked
     started = asyncio.get_running_loop().time()

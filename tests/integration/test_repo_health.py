@@ -46,8 +46,9 @@ async def test_a_renamed_repository_is_online(stub, env):
     assert (await status(env)).status == "ONLINE"
 
 
+@pytest.mark.requirement("R27")
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in ("hang", "slow")])
-async def test_r27_whatever_github_answers_the_old_value_stays(stub, env, fault):
+async def test_whatever_github_answers_the_old_value_stays(stub, env, fault):
     stub.repo("acme/skills", {"SKILL.md": "# x"})
     before = await status(env)
     env.clock.forward(hours=25)

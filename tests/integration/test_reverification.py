@@ -124,7 +124,8 @@ async def test_what_was_rejected_is_queued_again_when_the_rules_change(env, stub
     check_invariants(env.kv)
 
 
-async def test_s02_a_link_beside_the_same_files_is_not_covered_by_their_receipt(env, stub):
+@pytest.mark.requirement("S02")
+async def test_a_link_beside_the_same_files_is_not_covered_by_their_receipt(env, stub):
     repo = stub.repo("acme/skills", PDF)
     assert (await verified(env, path="skills/pdf")).state == State.PUBLISHED
     repo.commit(PDF, links={"skills/pdf/key": "/etc/passwd"})
@@ -135,7 +136,8 @@ async def test_s02_a_link_beside_the_same_files_is_not_covered_by_their_receipt(
     assert (await verified(env, path="skills/pdf")).state == State.PUBLISHED
 
 
-async def test_s02_an_approval_of_a_link_is_for_where_it_leads(env, stub):
+@pytest.mark.requirement("S02")
+async def test_an_approval_of_a_link_is_for_where_it_leads(env, stub):
     repo = stub.repo("acme/skills")
     repo.commit(PDF, links={"skills/pdf/key": "notes.md"})
     held = await verified(env, path="skills/pdf")

@@ -98,8 +98,9 @@ def is_let_in(need: str, who: str) -> bool:
     return need == "nothing" or (need == "reviewer" and who in ("reviewer", "admin")) or (need, who) == ("admin",) * 2
 
 
+@pytest.mark.requirement("S16")
 @pytest.mark.parametrize(("module", "route"), ROUTES, ids=[route for _, route in ROUTES])
-async def test_S16_every_route_lets_in_whom_it_should_and_nobody_else(module, route):
+async def test_every_route_lets_in_whom_it_should_and_nobody_else(module, route):
     need = needs(route)
     for who in WHO:
         status = await ask(memory_env(), module, route, who)
@@ -112,8 +113,9 @@ async def test_S16_every_route_lets_in_whom_it_should_and_nobody_else(module, ro
             assert status == (403 if need == "admin" and who == "reviewer" else 401), (who, status)
 
 
+@pytest.mark.requirement("S16")
 @pytest.mark.parametrize(("module", "route"), ROUTES, ids=[route for _, route in ROUTES])
-def test_S16_the_declaration_says_the_same(module, route):
+def test_the_declaration_says_the_same(module, route):
     declared = importlib.import_module(module).ROUTES[route]
     if not isinstance(declared, Operation):
         return
@@ -121,11 +123,13 @@ def test_S16_the_declaration_says_the_same(module, route):
     assert declared.signed == (route if needs(route) == "a signature" else None)
 
 
-def test_S16_a_route_nobody_thought_of_is_noticed():
+@pytest.mark.requirement("S16")
+def test_a_route_nobody_thought_of_is_noticed():
     for route in ("POST /api/v1/admin/everything", "GET /api/v1/secrets", "GET /backup", "POST /api/v1/internal/run"):
         with pytest.raises(AssertionError, match="Nobody wrote down"):
             needs(route)
 
 
-def test_S16_there_is_a_door_of_every_kind():
+@pytest.mark.requirement("S16")
+def test_there_is_a_door_of_every_kind():
     assert {needs(route) for _, route in ROUTES} == {"nothing", "a session", "a signature", "reviewer", "admin"}

@@ -47,7 +47,8 @@ async def test_a_missing_secret_fails_closed(secret):
         await secret.nothing().get()
 
 
-async def test_S20_a_secret_of_another_form_fails_closed_and_is_not_shown(secret):
+@pytest.mark.requirement("S20")
+async def test_a_secret_of_another_form_fails_closed_and_is_not_shown(secret):
     with pytest.raises(Unavailable) as failure:
         await secret(json.dumps({"signingKey": [CANARY]})).get()
     assert CANARY not in "".join(traceback.format_exception(failure.value))

@@ -38,7 +38,8 @@ def test_a_badge_says_what_a_skill_is_certified_as():
         assert answer["headers"]["cache-control"] == "public, max-age=300"
 
 
-def test_S06_a_badge_shows_names_as_text():
+@pytest.mark.requirement("S06")
+def test_a_badge_shows_names_as_text():
     name = "acme/tools/x@<script>alert(1)<~script>&\"'"
     put(a_skill(name))
     body = raw(f"{name}/badge")["body"]

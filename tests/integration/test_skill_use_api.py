@@ -122,7 +122,8 @@ OTHER_BODIES = [
 ]
 
 
-def test_S18_other_bodies_are_refused():
+@pytest.mark.requirement("S18")
+def test_other_bodies_are_refused():
     for body in OTHER_BODIES:
         assert (body, *error_of(tell("installs", body))) == (body, 400, "invalid_body")
 
@@ -236,7 +237,8 @@ NO_REPORTS = [
 ]
 
 
-def test_S18_a_report_says_what_is_wrong_and_nothing_else():
+@pytest.mark.requirement("S18")
+def test_a_report_says_what_is_wrong_and_nothing_else():
     put(a_skill("acme/tools/pdf"))
     for body in NO_REPORTS:
         assert (body, *error_of(tell("pdf/reports", body))) == (body, 400, "invalid_body")
@@ -254,6 +256,7 @@ def test_nobody_can_be_reported_who_is_not_there():
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("S21")
 @pytest.mark.parametrize(
     ("path", "body", "kind"),
     [
@@ -263,7 +266,7 @@ def test_nobody_can_be_reported_who_is_not_there():
         ("pdf/reports", {"type": "other", "description": "x"}, "reports"),
     ],
 )
-def test_S21_one_address_may_ask_so_often(limits, path, body, kind):
+def test_one_address_may_ask_so_often(limits, path, body, kind):
     put(a_skill("acme/tools/pdf"))
     limits(f"{kind}=2/3600")
     first, _, third = (tell(path, body) for _ in range(3))

@@ -121,7 +121,8 @@ def test_every_filter_and_sort_is_honoured_page_by_page():
         assert (query, _pages(1, query)) == (query, found)
 
 
-def test_S09_a_cursor_belongs_to_its_filter():
+@pytest.mark.requirement("S09")
+def test_a_cursor_belongs_to_its_filter():
     put(*(a_skill(f"acme/tools/s{n}", n) for n in range(4)))
     cursor = list_("limit=1&author=acme").body["cursor"]
     assert cursor
@@ -131,7 +132,8 @@ def test_S09_a_cursor_belongs_to_its_filter():
     assert list_(f"limit=1&author=acme&cursor={cursor}").status == 200
 
 
-def test_S09_the_cursor_of_another_list_is_refused():
+@pytest.mark.requirement("S09")
+def test_the_cursor_of_another_list_is_refused():
     for n in range(2):
         publish(f"skill-{n}")
     cursor = call(submissions, "GET /api/v1/submissions", query="limit=1").body["cursor"]
@@ -245,12 +247,14 @@ def test_what_nobody_published_is_not_found():
         assert (name, *twice_error(lambda name=name: read(name))) == (name, 404, "skill_not_found")
 
 
-def test_S24_an_address_of_nothing_is_not_found():
+@pytest.mark.requirement("S24")
+def test_an_address_of_nothing_is_not_found():
     for path in ("a//b", "a/b/c/", "a/b/c/d", "/"):
         assert (path, *twice_error(lambda path=path: read(path))) == (path, 404, "not_found")
 
 
-def test_S24_a_wrong_method_is_told_with_the_right_one():
+@pytest.mark.requirement("S24")
+def test_a_wrong_method_is_told_with_the_right_one():
     answer = read("a/b/c/installs")
     assert error_of(answer) == (405, "method_not_allowed")
     assert answer.headers["allow"] == "POST"

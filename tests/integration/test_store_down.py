@@ -41,18 +41,20 @@ def silent_store(function_env, monkeypatch):
         yield
 
 
+@pytest.mark.requirement("R15")
 @pytest.mark.usefixtures("no_store")
 @pytest.mark.parametrize(("handler", "route", "event"), REQUESTS, ids=IDS)
-def test_r15_a_store_that_is_gone_is_a_503_twice(handler, route, event):
+def test_a_store_that_is_gone_is_a_503_twice(handler, route, event):
     for _ in range(2):
         answer = call(handler, route, seconds=1, **event)
         assert error_of(answer) == (503, "unavailable")
         assert int(answer.headers["retry-after"]) > 0
 
 
+@pytest.mark.requirement("R15")
 @pytest.mark.usefixtures("silent_store")
 @pytest.mark.parametrize(("handler", "route", "event"), REQUESTS, ids=IDS)
-def test_r15_a_store_that_hangs_is_a_503_before_time_is_up(handler, route, event):
+def test_a_store_that_hangs_is_a_503_before_time_is_up(handler, route, event):
     started = time.monotonic()
     answer = call(handler, route, seconds=1, **event)
     assert error_of(answer) == (503, "unavailable")

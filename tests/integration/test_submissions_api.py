@@ -56,7 +56,8 @@ def test_a_submission_is_accepted_queued_processed_and_shown(function_env, moto_
     assert [stage["state"] for stage in shown.body["stageTimings"]] == [to for _, to in moves[:-1]]
 
 
-def test_S17_a_stranger_sees_no_lease_fence_or_token(function_env):
+@pytest.mark.requirement("S17")
+def test_a_stranger_sees_no_lease_fence_or_token(function_env):
     token = submit().body["uploadToken"]
     created = submit()
     for answer in (call(handler, ONE, path={"id": created.body["id"]}), call(handler, LIST), created):
@@ -94,7 +95,8 @@ def test_a_repository_is_accepted_under_its_folder():
     assert (shown["state"], shown["repoUrl"]) == ("RECEIVED", "https://github.com/a/b")
 
 
-def test_R31_an_idempotency_key_repeats_the_answer():
+@pytest.mark.requirement("R31")
+def test_an_idempotency_key_repeats_the_answer():
     headers = {"idempotency-key": "0123456789abcdef"}
     first, again = submit(headers=headers), submit(headers=headers)
     assert (again.status, again.body) == (first.status, first.body)
@@ -127,7 +129,8 @@ def test_the_list_is_right_at_first_sight_and_page_by_page():
     assert sorted(_pages("state=RECEIVED")) == sorted(ids[3:])
 
 
-def test_S09_a_cursor_fits_its_own_list_only():
+@pytest.mark.requirement("S09")
+def test_a_cursor_fits_its_own_list_only():
     for n in range(4):
         submit(a_bundle(f"skill-{n}"))
     cursor = call(handler, LIST, query="limit=2").body["cursor"]
@@ -193,8 +196,9 @@ def test_answers_are_json_that_nobody_caches_or_sniffs():
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.requirement("S23")
 @pytest.mark.parametrize("event", [{}, {"Records": []}, {"source": "aws.events"}, {"version": "1.0", "routeKey": LIST}])
-def test_S23_an_event_of_another_source_is_refused(event):
+def test_what_is_no_http_event_is_refused(event):
     with pytest.raises(ValueError, match="HTTP API"):
         handler(event, Context())
 

@@ -110,8 +110,9 @@ async def test_a_private_or_missing_repo_is_refused_alike(env, stub, make):
     assert (after.state, "or it is private" in after.reason) == (State.REJECTED, True)
 
 
+@pytest.mark.requirement("R34")
 @pytest.mark.parametrize("fault", ["quota", "429", "429-after", "500", "reset", "truncated"])
-async def test_r34_when_github_is_down_nothing_is_lost_and_no_attempt_is_used(env, stub, fault):
+async def test_when_github_is_down_nothing_is_lost_and_no_attempt_is_used(env, stub, fault):
     stub.repo("acme/skills", THREE)
     accepted = await submit(env, path="skills/pdf")
     stub.fail("any" if fault != "truncated" else "codeload", fault)
@@ -182,7 +183,8 @@ async def test_a_branch_a_tag_and_an_old_commit_are_skills_of_their_own(env, stu
     check_invariants(env.kv)
 
 
-async def test_s05_a_forks_commit_is_refused_also_for_a_trusted_vendor(stub):
+@pytest.mark.requirement("S05")
+async def test_a_forks_commit_is_refused_also_for_a_trusted_vendor(stub):
     repo = stub.repo("acme/skills", THREE)
     env = memory_env(github_api_url=stub.url, vendors=frozenset({("acme", repo.owner_id)}))
     fork = repo.fork_commit({"skills/pdf/SKILL.md": EVIL})

@@ -147,8 +147,9 @@ BAD = {
 }
 
 
+@pytest.mark.requirement("S19")
 @pytest.mark.parametrize("which", BAD)
-def test_s19_a_signature_that_does_not_fit_is_401_before_anything_is_parsed(post, which, capsys):
+def test_a_signature_that_does_not_fit_is_401_before_anything_is_parsed(post, which, capsys):
     for path in (CLAIM, FILES, RESULTS):
         for body in (b'{"nonce": "12345678"}', b"{ not json", b"[" * 100_000, b""):
             status, answer = post(path, body, BAD[which](path, body))
@@ -156,13 +157,15 @@ def test_s19_a_signature_that_does_not_fit_is_401_before_anything_is_parsed(post
             s20_no_secret_in(json.dumps(answer) + capsys.readouterr().out)
 
 
+@pytest.mark.requirement("S19")
 @pytest.mark.parametrize("body", [b'{"nonce": "12345678"}', b"{ not json"])
-def test_s19_an_old_signature_is_401_before_anything_is_parsed(post, body):
+def test_an_old_signature_is_401_before_anything_is_parsed(post, body):
     status, answer = post(CLAIM, body, signed_headers(CLAIM, body, time.time() - 301))
     assert (status, answer["error"]["code"]) == (401, "expired_signature")
 
 
-def test_s19_a_replayed_signature_is_401_and_has_no_effect(post, context):
+@pytest.mark.requirement("S19")
+def test_a_replayed_signature_is_401_and_has_no_effect(post, context):
     submission = published("once", context)
     _, answer = post(CLAIM)
     body = signed_body(**result(answer["claim"]))
@@ -227,6 +230,7 @@ def test_a_query_is_refused_since_nobody_signed_it(context):
     assert webhooks.handler(sent, context)["statusCode"] == 400
 
 
-def test_s23_an_event_of_another_source_is_refused(context):
+@pytest.mark.requirement("S23")
+def test_an_event_of_another_source_is_refused(context):
     with pytest.raises(ValueError, match="HTTP API events only"):
         webhooks.handler({"Records": []}, context)

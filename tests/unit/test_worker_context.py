@@ -1,4 +1,4 @@
-"""The env of a batch. Ids are those of the requirements (docs/requirements.md)."""
+"""The env of a batch: nested, concurrent, failing."""
 
 import asyncio
 
@@ -15,11 +15,13 @@ from tests.support.naive_twins import ModuleLevelContext
 from tests.support.probes import keeps_batches_apart, survives_early_end
 
 
-async def test_tc_060_no_env_outside_a_batch():
+@pytest.mark.requirement("TC-060", "FR-0310-003")
+async def test_no_env_outside_a_batch():
     assert get_worker_env() is None
 
 
-async def test_tc_061_ac_0310_us3_02_inside_a_batch_its_env_is_seen(env):
+@pytest.mark.requirement("TC-061", "AC-0310-US3-02", "FR-0310-003")
+async def test_inside_a_batch_its_env_is_seen(env):
     async def batch():
         await asyncio.sleep(0)
         return get_worker_env()
@@ -27,7 +29,8 @@ async def test_tc_061_ac_0310_us3_02_inside_a_batch_its_env_is_seen(env):
     assert await run_with_worker_env(env, batch) is env
 
 
-async def test_tc_062_ac_spec_us3_04_after_a_batch_there_is_none_again(env):
+@pytest.mark.requirement("TC-062", "AC-SPEC-US3-04")
+async def test_after_a_batch_there_is_none_again(env):
     async def nothing():
         return "done"
 
@@ -35,7 +38,8 @@ async def test_tc_062_ac_spec_us3_04_after_a_batch_there_is_none_again(env):
     assert get_worker_env() is None
 
 
-async def test_tc_062_after_a_batch_that_failed_there_is_none_again(env):
+@pytest.mark.requirement("TC-062")
+async def test_after_a_batch_that_failed_there_is_none_again(env):
     async def fail():
         raise RuntimeError("this batch fails")
 
@@ -44,7 +48,8 @@ async def test_tc_062_after_a_batch_that_failed_there_is_none_again(env):
     assert get_worker_env() is None
 
 
-async def test_tc_063_nested_envs_each_see_their_own():
+@pytest.mark.requirement("TC-063")
+async def test_nested_envs_each_see_their_own():
     outer, inner = memory_env(), memory_env()
 
     async def see():
@@ -58,36 +63,43 @@ async def test_tc_063_nested_envs_each_see_their_own():
     assert await run_with_worker_env(outer, nest) == (outer, inner, outer)
 
 
-async def test_tc_063_tc_058_ac_0310_us3_05_ac_spec_us3_03_concurrent_batches_each_see_their_own():
+@pytest.mark.requirement("TC-063", "TC-058", "AC-0310-US3-05", "AC-SPEC-US3-03")
+async def test_concurrent_batches_each_see_their_own():
     assert await keeps_batches_apart(worker_context, memory_env(), memory_env())
 
 
-async def test_tc_058_the_probe_rejects_a_module_level_env():
+@pytest.mark.requirement("TC-058")
+async def test_the_probe_rejects_a_module_level_env():
     assert not await keeps_batches_apart(ModuleLevelContext(), memory_env(), memory_env())
 
 
-async def test_ac_0281_us2_02_a_batch_that_ends_does_not_take_the_env_of_one_in_flight():
+@pytest.mark.requirement("AC-0281-US2-02", "FR-0281-002")
+async def test_a_batch_that_ends_does_not_take_the_env_of_one_in_flight():
     assert await survives_early_end(worker_context, memory_env(), memory_env())
 
 
-async def test_ac_0281_us2_02_the_probe_rejects_a_module_level_env():
+@pytest.mark.requirement("AC-0281-US2-02")
+async def test_the_probe_of_an_early_end_rejects_a_module_level_env():
     assert not await survives_early_end(ModuleLevelContext(), memory_env(), memory_env())
 
 
-def test_ac_0310_us3_01_ac_spec_us3_01_the_env_lives_in_a_context_variable():
+@pytest.mark.requirement("AC-0310-US3-01", "AC-SPEC-US3-01", "FR-0310-002")
+def test_the_env_lives_in_a_context_variable():
     from contextvars import ContextVar
 
     assert isinstance(worker_context.worker_env_storage, ContextVar)
     assert worker_context.worker_env_storage.get() is None
 
 
-def test_ac_0310_us3_02_ac_spec_us3_04_ac_spec_us3_05_there_is_no_setter_and_no_clear():
+@pytest.mark.requirement("AC-0310-US3-02", "AC-SPEC-US3-04", "AC-SPEC-US3-05")
+def test_there_is_no_setter_and_no_clear():
     public = {name for name in vars(worker_context) if not name.startswith("_")}
     assert {"run_with_worker_env", "get_worker_env", "worker_env_storage"} <= public
     assert not [name for name in public if name.startswith(("set_", "clear_", "reset_"))]
 
 
-async def test_tc_065_ac_0310_us3_03_ac_spec_us3_02_concurrent_batches_write_to_their_own_store():
+@pytest.mark.requirement("TC-065", "AC-0310-US3-03", "AC-SPEC-US3-02")
+async def test_concurrent_batches_write_to_their_own_store():
     """Two consumers in one process, started together, one of them with a message nobody knows."""
     env_a, env_b = memory_env(), memory_env()
     a, b = await submitted(env_a, a_bundle("alpha")), await submitted(env_b, a_bundle("beta"))
@@ -122,8 +134,9 @@ class TouchedKV:
         return touched
 
 
+@pytest.mark.requirement("AC-0310-US3-04", "AC-0281-US2-01")
 @pytest.mark.parametrize("store", STORES)
-async def test_ac_0310_us3_04_ac_0281_us2_01_every_store_asks_the_env_of_its_batch(store):
+async def test_every_store_asks_the_env_of_its_batch(store):
     from dataclasses import replace
 
     worker = replace(memory_env(), kv=TouchedKV())
@@ -132,7 +145,8 @@ async def test_ac_0310_us3_04_ac_0281_us2_01_every_store_asks_the_env_of_its_bat
     assert asked.value.args == (worker.kv,)
 
 
-async def test_ac_0281_us2_01_the_env_of_the_batch_comes_before_the_request_env(env):
+@pytest.mark.requirement("AC-0281-US2-01")
+async def test_the_env_of_the_batch_comes_before_the_request_env(env):
     async def see():
         return db.get_kv(), db.get_content(), db.get_queue()
 

@@ -36,6 +36,7 @@ async def test_a_token_of_the_role_or_a_higher_one_gets_in(env, token, role, for
     assert known.role == token.rpartition("-")[2]
 
 
+@pytest.mark.requirement("S15")
 @pytest.mark.parametrize(
     "header",
     [
@@ -55,7 +56,7 @@ async def test_a_token_of_the_role_or_a_higher_one_gets_in(env, token, role, for
         f"Bearer{ADMIN}",
     ],
 )
-async def test_S15_nobody_else_does(env, header):
+async def test_nobody_else_does(env, header):
     with pytest.raises(Unauthorized) as refusal:
         await within(env, lambda: authorize(header, "reviewer", IP))
     assert ADMIN_TOKEN not in str(refusal.value)

@@ -48,42 +48,49 @@ def test_a_cursor_gives_back_its_position(position, filter_):
     assert not set(cursor) & set("=+/&?# ")  # goes into a query as it is
 
 
+@pytest.mark.requirement("S09")
 @pytest.mark.parametrize("filter_", ["submissions () False False", "skills", "", FILTER + " "])
-def test_S09_a_cursor_of_another_list_is_refused(filter_):
+def test_a_cursor_of_another_list_is_refused(filter_):
     assert is_refused(make(), filter_)
 
 
-def test_S09_a_position_cannot_be_moved_into_the_filter():
+@pytest.mark.requirement("S09")
+def test_a_position_cannot_be_moved_into_the_filter():
     cursor = make("b\nc", "a")
     assert is_refused(base64.urlsafe_b64encode(_raw(cursor)[:16] + b"c").decode().rstrip("="), "a\nb")
 
 
+@pytest.mark.requirement("S09")
 @pytest.mark.parametrize("cursor", ["", "a", "====", "\u0661", "a b", "../..", "null", "A" * 10_000, "\ud800", "%00"])
-def test_S09_what_is_no_cursor_is_refused(cursor):
+def test_what_is_no_cursor_is_refused(cursor):
     assert is_refused(cursor)
 
 
+@pytest.mark.requirement("S09")
 @settings(deadline=None)
 @given(st.text() | st.binary().map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
-def test_S09_random_text_is_refused(text):
+def test_random_text_is_refused(text):
     assert is_refused(text)
 
 
+@pytest.mark.requirement("S09")
 @settings(deadline=None)
 @given(st.integers(min_value=0, max_value=len(POSITION) + 20))
-def test_S09_a_truncated_cursor_is_refused(length):
+def test_a_truncated_cursor_is_refused(length):
     assert is_refused(make()[:length])
 
 
+@pytest.mark.requirement("S09")
 @settings(deadline=None)
 @given(st.integers(min_value=0, max_value=len(POSITION) + 15), st.integers(1, 255))
-def test_S09_a_cursor_with_one_edited_byte_is_refused(index, change):
+def test_a_cursor_with_one_edited_byte_is_refused(index, change):
     raw = bytearray(_raw(make()))
     raw[index] ^= change
     assert is_refused(base64.urlsafe_b64encode(bytes(raw)).decode().rstrip("="))
 
 
-def test_S09_a_cursor_signed_with_another_key_is_refused():
+@pytest.mark.requirement("S09")
+def test_a_cursor_signed_with_another_key_is_refused():
     class OtherSecrets:
         async def get(self):
             return SecretValues(signing_key="o" * 64)

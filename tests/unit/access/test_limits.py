@@ -24,7 +24,8 @@ async def take(env, ip="192.0.2.1", kind="submit"):
     return await within(env, lambda: take_from_limit(kind, ip))
 
 
-async def test_s21_the_headers_count_down_and_then_it_is_refused_until_the_window_ends(limited):
+@pytest.mark.requirement("S21")
+async def test_the_headers_count_down_and_then_it_is_refused_until_the_window_ends(limited):
     left = [(await take(limited))["ratelimit-remaining"] for _ in range(3)]
     assert left == ["2", "1", "0"]
     with pytest.raises(TooManyRequests) as refusal:
@@ -34,17 +35,19 @@ async def test_s21_the_headers_count_down_and_then_it_is_refused_until_the_windo
     assert (await take(limited))["ratelimit-remaining"] == "2"
 
 
-async def test_s21_addresses_and_kinds_are_counted_apart(limited):
+@pytest.mark.requirement("S21")
+async def test_addresses_and_kinds_are_counted_apart(limited):
     for ip in ("192.0.2.1", "192.0.2.2", "2001:db8::1"):
         for _ in range(3):
             await take(limited, ip)
     assert await take(limited, kind="discover") == {}, "a kind without a limit is not counted"
 
 
+@pytest.mark.requirement("S21")
 @pytest.mark.parametrize(
     ("first", "same"), [("2001:db8::1", "2001:db8::ffff:1"), ("192.0.2.9", "::ffff:192.0.2.9")], ids=["/64", "mapped"]
 )
-async def test_s21_one_household_is_one_address(limited, first, same):
+async def test_one_household_is_one_address(limited, first, same):
     for _ in range(3):
         await take(limited, first)
     with pytest.raises(TooManyRequests):
@@ -52,12 +55,14 @@ async def test_s21_one_household_is_one_address(limited, first, same):
     await take(limited, "2001:db8:0:1::1")
 
 
-async def test_s21_without_limits_nothing_is_written(env):
+@pytest.mark.requirement("S21")
+async def test_without_limits_nothing_is_written(env):
     assert await take(env) == {}
     assert not env.kv.items
 
 
-async def test_s15_after_too_many_wrong_tokens_even_the_right_one_waits(limited):
+@pytest.mark.requirement("S15")
+async def test_after_too_many_wrong_tokens_even_the_right_one_waits(limited):
     right, wrong = f"Bearer {ADMIN_TOKEN}-admin", "Bearer wrong"
     for _ in range(2):
         with pytest.raises(Unauthorized):
@@ -70,7 +75,8 @@ async def test_s15_after_too_many_wrong_tokens_even_the_right_one_waits(limited)
     assert await within(limited, lambda: authorize(right, "reviewer", "192.0.2.1"))
 
 
-async def test_s15_right_tokens_are_never_counted(limited):
+@pytest.mark.requirement("S15")
+async def test_right_tokens_are_never_counted(limited):
     for _ in range(9):
         await within(limited, lambda: authorize(f"Bearer {ADMIN_TOKEN}-reviewer", "reviewer", "192.0.2.1"))
     assert not limited.kv.items

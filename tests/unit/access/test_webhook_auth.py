@@ -109,7 +109,8 @@ async def test_of_one_request_sent_many_times_at_once_one_is_taken(env):
     assert sum(isinstance(outcome, BadSignature) for outcome in outcomes) == 7
 
 
-async def test_r33_what_is_kept_against_replays_goes_by_itself(env):
+@pytest.mark.requirement("R33")
+async def test_what_is_kept_against_replays_goes_by_itself(env):
     body = signed_body()
     headers = signed_headers(CLAIM, body, now(env))
     await believed(env, headers, body)

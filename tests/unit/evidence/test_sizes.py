@@ -25,16 +25,18 @@ def size_of(submission: Submission) -> int:
     return len(msgspec.json.encode(row_of(submission)))
 
 
+@pytest.mark.requirement("R32")
 @given(reason=st.text(max_size=600), ref=st.text(max_size=300))
 @example(reason="\U0001f600" * 600, ref="")
 @example(reason="", ref="\1" * 300)
-def test_r32_a_row_is_at_most_700_bytes_in_any_script(reason, ref):
+def test_a_row_is_at_most_700_bytes_in_any_script(reason, ref):
     repo_url = "https://github.com/" + "o" * 39 + "/" + "r" * 100
     assert size_of(a_submission(reason=reason, repo_url=repo_url, skill_name=f"o/r/slug@{ref}")) <= LARGEST_ROW
 
 
+@pytest.mark.requirement("R32")
 @pytest.mark.parametrize("letter", ["x", "ä", "語", "\U0001f600", "\x01", '"'])
-def test_r32_a_reason_that_is_cut_says_so(letter):
+def test_a_reason_that_is_cut_says_so(letter):
     cut = row_of(a_submission(reason=letter * 5000))
     assert cut.reason.endswith("…")
     assert cut.skill_name == "me/tools/greeter"
@@ -42,7 +44,8 @@ def test_r32_a_reason_that_is_cut_says_so(letter):
     assert row_of(a_submission(reason=letter * 20)).reason == letter * 20
 
 
-def test_r32_a_receipt_of_too_many_findings_fits_an_item_and_says_that_it_was_cut():
+@pytest.mark.requirement("R32")
+def test_a_receipt_of_too_many_findings_fits_an_item_and_says_that_it_was_cut():
     receipt = a_receipt("0" * 64)
     findings = [
         finding_for("FILE-SYMLINK", f"folder-{n}/{hashlib.sha256(str(n).encode()).hexdigest()}", f"leads to {n}" * 9)

@@ -69,13 +69,15 @@ async def test_a_skill_of_an_older_release_without_a_count_starts_at_one(env):
     assert (await counts(env)).installs == 1
 
 
-async def test_r19_installs_of_one_moment_are_all_counted(env):
+@pytest.mark.requirement("R19")
+async def test_installs_of_one_moment_are_all_counted(env):
     await put_skills(env.kv, a_skill(NAME))
     await asyncio.gather(*(installed(env, NAME) for _ in range(20)))
     assert (await counts(env)).installs == 20
 
 
-async def test_r18_what_is_refused_counts_nothing():
+@pytest.mark.requirement("R18")
+async def test_what_is_refused_counts_nothing():
     class Contended(MemoryKV):
         async def transact(self, build):
             if any(write.key == counts_key("a/b/hot") for write in build()):

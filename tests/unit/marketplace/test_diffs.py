@@ -87,13 +87,15 @@ def test_what_cannot_be_shown_is_still_told(content):
     assert unified_of([diff]) == "Files /dev/null and b/f differ"
 
 
-def test_S01_many_changed_files_are_shown_up_to_a_limit():
+@pytest.mark.requirement("S01")
+def test_many_changed_files_are_shown_up_to_a_limit():
     many = {f"f{n}": b"x\n" * 1000 for n in range(30)}
     shown = [diff for diff in diff_files({}, many) if diff.patch is not None]
     assert len(shown) == MAX_LINES_IN_ALL // 1000
 
 
-def test_S13_no_content_makes_a_diff_expensive(monkeypatch):
+@pytest.mark.requirement("S13")
+def test_no_content_makes_a_diff_expensive(monkeypatch):
     """Pairs of lines that change places take the plain algorithm eight seconds; only little is ever given to it."""
     compared = []
 

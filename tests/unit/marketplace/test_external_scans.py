@@ -81,7 +81,8 @@ async def test_the_requests_can_be_part_of_the_transaction_that_publishes(env):
     assert (await claim(env)).content_hash == "hash-2"
 
 
-async def test_r01_a_worker_that_dies_right_after_the_publication_has_asked_every_scanner(env):
+@pytest.mark.requirement("R01")
+async def test_a_worker_that_dies_right_after_the_publication_has_asked_every_scanner(env):
     """Found by killing a worker there: it was published, its message settled, and no scanner ever heard of it."""
 
     class Killed(BaseException):

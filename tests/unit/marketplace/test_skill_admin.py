@@ -87,7 +87,8 @@ async def test_a_skill_whose_versions_are_all_yanked_is_in_no_list_and_can_still
     assert (seen.is_yanked, seen.current_version) == (True, "1.0.0")
 
 
-async def test_i5_skills_and_versions_are_counted_with_every_decision_about_them(env):
+@pytest.mark.requirement("I5")
+async def test_skills_and_versions_are_counted_with_every_decision_about_them(env):
     async def counted(*expected):
         check_invariants(env.kv)
         assert (await within(env, get_totals))[1] == expected
@@ -232,7 +233,8 @@ async def test_what_another_entry_of_the_blocklist_names_is_not_unblocked(env):
     assert (await skill(env)).is_blocked
 
 
-async def test_r01_a_block_that_broke_off_let_nothing_in_and_is_done_by_the_next_try():
+@pytest.mark.requirement("R01")
+async def test_a_block_that_broke_off_let_nothing_in_and_is_done_by_the_next_try():
     class Breaking(MemoryKV):
         is_down = False
 
@@ -264,7 +266,8 @@ async def test_blocking_twice_is_blocking(env):
 # --- delete ---------------------------------------------------------------------------------------------------------
 
 
-async def test_s12_a_deleted_skill_is_gone_and_its_name_is_never_used_again(env):
+@pytest.mark.requirement("S12")
+async def test_a_deleted_skill_is_gone_and_its_name_is_never_used_again(env):
     first = await versions_of(env, "One.")
     await within(env, lambda: delete_skill(NAME, "asked for by its author", "admin:ann", [AUDIT]))
     assert await listed(env) == []

@@ -1,6 +1,7 @@
 """The order by installs of a category: a skill is in that of the category it has, with all its installs."""
 
 import msgspec
+import pytest
 
 from shared.marketplace.community import count_installs
 from shared.marketplace.skill_admin import yank_version
@@ -22,7 +23,8 @@ async def by_installs(env, category):
     return [(skill.name, page.counts_of(skill).installs) for skill in page.skills]
 
 
-async def test_i14_a_version_of_another_category_moves_the_skill_with_its_installs_to_that_order():
+@pytest.mark.requirement("I14")
+async def test_a_version_of_another_category_moves_the_skill_with_its_installs_to_that_order():
     class Installing(MemoryKV):
         """While the record of its installs is moved, somebody installs it."""
 
@@ -50,7 +52,8 @@ async def test_i14_a_version_of_another_category_moves_the_skill_with_its_instal
     check_invariants(env.kv)
 
 
-async def test_i14_who_indexes_an_older_version_late_does_not_take_the_skill_back_to_its_category(env):
+@pytest.mark.requirement("I14")
+async def test_who_indexes_an_older_version_late_does_not_take_the_skill_back_to_its_category(env):
     await put_skills(env.kv, a_skill("a/b/one", category="zoo"))
     late = await within(env, lambda: find_skill("a/b/one"))
     newer = msgspec.structs.replace(late, category="farm", record_version=late.record_version + 1)

@@ -79,9 +79,10 @@ FILTERS = [
 ]
 
 
+@pytest.mark.requirement("I14")
 @settings(max_examples=5)
 @given(seed=st.integers(0, 10_000), longest=st.sampled_from([3, 7, 1000]))
-async def test_i14_every_list_is_a_filter_over_the_records_whatever_the_page_size(seed, longest):
+async def test_every_list_is_a_filter_over_the_records_whatever_the_page_size(seed, longest):
     """Also where lists are too long to be read in one page."""
     env = memory_env(LookedUpKV)
     skills, installs = a_market(seed)

@@ -358,7 +358,8 @@ async def test_a_skill_with_any_number_of_versions_is_migrated_whole_and_can_be_
         assert [s.name for s in (await within(env, lambda q=query: list_skills(q))).skills] == ["owner/repo/pdf"]
 
 
-async def test_r01_a_migration_that_broke_off_is_finished_by_the_next_one(env):
+@pytest.mark.requirement("R01")
+async def test_a_migration_that_broke_off_is_finished_by_the_next_one(env):
     await old_skill(env, "pdf", versions=120)
 
     class Breaking(MemoryKV):

@@ -37,8 +37,9 @@ def indexes(env):
     return {key: item.doc for key, item in env.kv.items.items() if key.pk.partition(":")[0] in INDEXES}
 
 
+@pytest.mark.requirement("I14")
 @pytest.mark.parametrize("limit", [1, 3, 100])
-async def test_i14_what_was_lost_is_written_again_and_counted(env, limit):
+async def test_what_was_lost_is_written_again_and_counted(env, limit):
     await a_platform(env)
     before = indexes(env)
     assert {key.pk.partition(":")[0] for key in before} == set(INDEXES)
@@ -91,7 +92,8 @@ async def test_a_record_that_cannot_be_read_is_reported_and_the_others_are_mende
     assert [skill.name for skill in (await within(env, lambda: search_skills("two"))).skills] == ["a/b/two"]
 
 
-async def test_s11_of_two_names_that_look_alike_the_older_one_is_kept(env):
+@pytest.mark.requirement("S11")
+async def test_of_two_names_that_look_alike_the_older_one_is_kept(env):
     await put_skills(env.kv, a_skill("acme/skills/pdf", 1), a_skill("acme/ski1ls/pdf", 2))
     alike = [key for key in env.kv.items if key.pk.startswith("alike:")]
     assert len(alike) == 1

@@ -71,7 +71,8 @@ async def test_a_repair_sets_the_counters_right_once_and_says_by_how_much(env):
     assert subjects == ["nothing to set right", "RECEIVED -3, PUBLISHED +1"]
 
 
-async def test_i5_skills_and_versions_are_recounted_and_set_right(env):
+@pytest.mark.requirement("I5")
+async def test_skills_and_versions_are_recounted_and_set_right(env):
     for submission in await filled(env, 4):
         await processed(env, submission)
     await within(env, lambda: delete_skill("uploads/anonymous/r-0", "gone", "admin:anna"))
@@ -86,7 +87,8 @@ async def test_i5_skills_and_versions_are_recounted_and_set_right(env):
     check_invariants(env.kv)
 
 
-async def test_i5_a_skill_that_gets_its_full_name_is_still_counted_once(env):
+@pytest.mark.requirement("I5")
+async def test_a_skill_that_gets_its_full_name_is_still_counted_once(env):
     """Its new name belongs to another counter."""
     old = [a_skill(f"owner-{n}/repo/pdf-{n}", n) for n in range(8)]
     old = [msgspec.structs.replace(skill, name=skill.display_name) for skill in old]
@@ -277,8 +279,9 @@ async def test_moves_and_new_records_between_the_calls_are_no_drift_and_hide_non
     check_invariants(env.kv)
 
 
+@pytest.mark.requirement("I5")
 @pytest.mark.parametrize("seed", range(6))
-async def test_i5_what_is_decided_about_skills_between_the_calls_is_no_drift_and_hides_none(env, small_pages, seed):
+async def test_what_is_decided_about_skills_between_the_calls_is_no_drift_and_hides_none(env, small_pages, seed):
     dice = Random(seed)
     names = [f"uploads/anonymous/r-{n}" for n in range(12)]
     for submission in await filled(env, 12):

@@ -271,7 +271,8 @@ async def test_the_audit_list_goes_back_over_the_turn_of_the_month(env):
     assert [row.why for row in await audit(env)] == ["again", WHY]
 
 
-async def test_r29_a_dead_letter_of_what_was_published_since_changes_nothing(env):
+@pytest.mark.requirement("R29")
+async def test_a_dead_letter_of_what_was_published_since_changes_nothing(env):
     submission = await submitted(env)
     await processed(env, submission)
     await within(env, lambda: store_dead_letter("m-1", "{}", "failed 5 deliveries", submission.id))

@@ -39,15 +39,18 @@ def is_slow(pattern: str) -> bool:
     return any(finding.starriness > 2 for finding in find(SreOpParser().parse_sre(pattern)))
 
 
-def test_s13_a_pattern_that_can_hang_is_known_as_such():
+@pytest.mark.requirement("S13")
+def test_a_pattern_that_can_hang_is_known_as_such():
     assert is_slow(r"(a*)*b")
 
 
-def test_s13_there_are_patterns_to_look_at():
+@pytest.mark.requirement("S13")
+def test_there_are_patterns_to_look_at():
     assert len(PATTERNS) > 30
 
 
+@pytest.mark.requirement("S13")
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_s13_no_pattern_of_ours_can_hang(pattern):
+def test_no_pattern_of_ours_can_hang(pattern):
     re.compile(pattern)
     assert not is_slow(pattern)

@@ -1,25 +1,32 @@
-"""Every requirement the platform was asked for with has a test that bears its id."""
+"""Every requirement has a test, and every `requirement` marker names a known one."""
 
 import re
-from pathlib import Path
 
-TESTS = Path(__file__).parents[2]
-CASES = ["050", "056", "057", "058", "060", "061", "062", "063", "065", "070", "071", "072", "075", "076", "077"]
-CRITERIA = {
-    "0281": {1: 3, 2: 3, 3: 3},
-    "0310": {1: 3, 2: 3, 3: 5},
-    "spec": {1: 3, 2: 3, 3: 5},
-}
+from tests.faults.fault_table import rows
+from tests.support.marked_tests import ROOT, marked_tests
+
+INVARIANTS = {f"I{n}" for n in range(1, 17)}  # most are checked after every step, not by a test of their own
 
 
-def test_every_requirement_is_in_the_name_of_a_test():
-    names = " ".join(
-        name for path in TESTS.rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+def documented() -> set[str]:
+    """The ids in the first column of the tables in docs/requirements.md."""
+    return set(
+        re.findall(r"^\| ((?:TC|AC|FR)-[\w-]+) \|", (ROOT / "docs" / "requirements.md").read_text(), re.MULTILINE)
     )
-    wanted = [f"tc_{case}" for case in CASES] + [
-        f"ac_{spec}_us{story}_{n:02}"
-        for spec, stories in CRITERIA.items()
-        for story, last in stories.items()
-        for n in range(1, last + 1)
-    ]
-    assert [requirement for requirement in wanted if requirement not in names] == []
+
+
+def marked() -> set[str]:
+    return {id_ for test in marked_tests() for id_ in test.ids}
+
+
+def test_every_requirement_and_every_fault_has_a_test():
+    assert (documented() | {row.id for row in rows()}) - marked() == set()
+
+
+def test_no_marker_names_an_unknown_requirement():
+    assert marked() - documented() - {row.id for row in rows()} - INVARIANTS == set()
+
+
+def test_an_id_is_spelled_in_a_marker_and_not_in_a_name():
+    spelled = re.compile(r"_((tc|ac|fr)_(\d+|spec)|[rs]\d\d|i\d\d?)(_|$)", re.IGNORECASE)
+    assert [test.node_id for test in marked_tests() if spelled.search(test.name)] == []

@@ -19,10 +19,12 @@ def test_a_message_says_in_which_turn_of_its_record_it_was_sent():
     assert parse_body(body_of(ID)).generation == 0
 
 
-def test_R30_the_first_message_ever_sent_stays_what_it_is():
+@pytest.mark.requirement("R30")
+def test_the_first_message_ever_sent_stays_what_it_is():
     assert body_of(ID) == '{"schema":1,"id":"sub_01kk2v5q3n8d7a6f5e4d3c2b1a"}'
 
 
+@pytest.mark.requirement("R30")
 @pytest.mark.parametrize(
     ("body", "schema"),
     [
@@ -33,7 +35,7 @@ def test_R30_the_first_message_ever_sent_stays_what_it_is():
         (f'{{"schema":99,"id":"{ID}","kind":"rescan"}}', 99),
     ],
 )
-def test_R30_golden_messages_of_old_and_newer_senders_are_understood(body, schema):
+def test_golden_messages_of_old_and_newer_senders_are_understood(body, schema):
     assert parse_body(body) == Message(ID, schema)
 
 
@@ -60,16 +62,18 @@ POISON = [
 ]
 
 
+@pytest.mark.requirement("R21")
 @pytest.mark.parametrize("body", POISON, ids=lambda body: ascii(body[:40]))
-def test_R21_a_body_that_names_no_submission_is_poison(body):
+def test_a_body_that_names_no_submission_is_poison(body):
     with pytest.raises(Poison) as poison:
         parse_body(body)
     assert len(str(poison.value)) < 300
 
 
+@pytest.mark.requirement("R21")
 @settings(deadline=None)
 @given(st.text())
-def test_R21_any_text_is_a_message_or_poison(body):
+def test_any_text_is_a_message_or_poison(body):
     with pytest.raises(Poison):
         parse_body(body)
 
@@ -82,7 +86,8 @@ def test_a_delay_is_whole_seconds_that_sqs_takes_and_never_shorter_than_asked(de
     assert whole_seconds(timedelta(seconds=delay)) == seconds
 
 
-async def test_r02_a_queue_that_hangs_leaves_whoever_accepted_the_time_to_say_so():
+@pytest.mark.requirement("R02")
+async def test_a_queue_that_hangs_leaves_whoever_accepted_the_time_to_say_so():
     async def hangs(operation, params):
         await asyncio.Event().wait()
 

@@ -46,8 +46,9 @@ BROKEN = [
 ]
 
 
+@pytest.mark.requirement("S20")
 @pytest.mark.parametrize("text", BROKEN)
-async def test_S20_secrets_of_another_form_fail_closed_and_are_not_shown(tmp_path, text):
+async def test_secrets_of_another_form_fail_closed_and_are_not_shown(tmp_path, text):
     path = tmp_path / "secrets.json"
     path.write_text(text)
     with pytest.raises(Unavailable) as failure:
@@ -55,7 +56,8 @@ async def test_S20_secrets_of_another_form_fail_closed_and_are_not_shown(tmp_pat
     assert CANARY not in "".join(traceback.format_exception(failure.value))
 
 
-async def test_S20_a_file_that_is_not_text_fails_closed(tmp_path):
+@pytest.mark.requirement("S20")
+async def test_a_file_that_is_not_text_fails_closed(tmp_path):
     path = tmp_path / "secrets.json"
     path.write_bytes(b"\xff\xfe" + CANARY.encode())
     with pytest.raises(Unavailable) as failure:

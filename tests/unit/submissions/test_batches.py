@@ -33,7 +33,8 @@ def paths_of(env) -> list[str]:
     return sorted(key.sk for key in env.kv.items if key.pk == f"unique:{REPO}")
 
 
-async def test_R31_a_batch_repeated_gets_the_same_answer_also_about_what_was_not_accepted(env):
+@pytest.mark.requirement("R31")
+async def test_a_batch_repeated_gets_the_same_answer_also_about_what_was_not_accepted(env):
     first = await submit(env, WITH_ONE_BAD)
     assert [getattr(one, "flag", "skipped") for one in first] == [None, None, "skipped"]
     for answer in first[:2]:
@@ -44,8 +45,9 @@ async def test_R31_a_batch_repeated_gets_the_same_answer_also_about_what_was_not
     assert len(env.queue.sent) == 2
 
 
+@pytest.mark.requirement("R31")
 @pytest.mark.parametrize("swapped", [False, True], ids=["a batch, then one skill", "one skill, then a batch"])
-async def test_R31_a_key_is_of_a_batch_or_of_one_skill(env, swapped):
+async def test_a_key_is_of_a_batch_or_of_one_skill(env, swapped):
     def batch(once):
         return submit(env, TWO, once)
 
@@ -61,7 +63,8 @@ async def test_R31_a_key_is_of_a_batch_or_of_one_skill(env, swapped):
     assert paths_of(env) == before
 
 
-async def test_R31_another_batch_under_the_same_key_is_refused_whole(env):
+@pytest.mark.requirement("R31")
+async def test_another_batch_under_the_same_key_is_refused_whole(env):
     """Even where it says the same of its first skills, and has one more that the first did not have."""
     await submit(env, TWO[:1])
     with pytest.raises(Unprocessable) as refused:
@@ -70,7 +73,8 @@ async def test_R31_another_batch_under_the_same_key_is_refused_whole(env):
     assert paths_of(env) == ["skills/pdf"]
 
 
-async def test_R31_parallel_batches_with_one_key_get_one_answer(env):
+@pytest.mark.requirement("R31")
+async def test_parallel_batches_with_one_key_get_one_answer(env):
     barrier = asyncio.Barrier(8)
 
     async def one():
@@ -84,7 +88,8 @@ async def test_R31_parallel_batches_with_one_key_get_one_answer(env):
     check_invariants(env.kv)
 
 
-async def test_R31_of_two_parallel_batches_with_one_key_one_is_refused_whole(env):
+@pytest.mark.requirement("R31")
+async def test_of_two_parallel_batches_with_one_key_one_is_refused_whole(env):
     async def one(skill, once):
         try:
             return await submit(env, [RequestedSkill(skill, f"skills/{skill}")] * 3, once)
@@ -96,7 +101,8 @@ async def test_R31_of_two_parallel_batches_with_one_key_one_is_refused_whole(env
     assert len(paths_of(env)) == 1
 
 
-async def test_R31_a_batch_that_broke_off_goes_on_where_it_stopped():
+@pytest.mark.requirement("R31")
+async def test_a_batch_that_broke_off_goes_on_where_it_stopped():
     env = memory_env(FillsUp)
     env.kv.left = 1
     with pytest.raises(Unavailable):
@@ -111,7 +117,8 @@ async def test_R31_a_batch_that_broke_off_goes_on_where_it_stopped():
         await submit(env, TWO[:1], OTHER)
 
 
-async def test_R31_the_key_of_a_batch_is_free_again_after_a_day(env):
+@pytest.mark.requirement("R31")
+async def test_the_key_of_a_batch_is_free_again_after_a_day(env):
     first = await submit(env)
     env.clock.forward(hours=24, seconds=1)
     later = await submit(env, [RequestedSkill("xml", "skills/xml")], OTHER)
@@ -119,7 +126,8 @@ async def test_R31_the_key_of_a_batch_is_free_again_after_a_day(env):
     assert not {one.submission.id for one in later} & {one.submission.id for one in first}
 
 
-async def test_R31_a_part_of_a_batch_is_no_key_of_its_own(env):
+@pytest.mark.requirement("R31")
+async def test_a_part_of_a_batch_is_no_key_of_its_own(env):
     """A client may well end its keys with a number."""
     await submit(env, TWO, ONCE)
     single = await within(
@@ -143,7 +151,8 @@ async def test_a_replay_that_cannot_be_read_is_told_and_never_shortened(env, mon
         await submit(env)
 
 
-async def test_s21_a_batch_fills_the_queue_to_its_cap_and_not_beyond():
+@pytest.mark.requirement("S21")
+async def test_a_batch_fills_the_queue_to_its_cap_and_not_beyond():
     env = memory_env(max_active=3)
     four = [RequestedSkill(name, f"skills/{name}") for name in ("a", "b", "c", "d")]
     answers = await submit(env, four, None)
@@ -153,7 +162,8 @@ async def test_s21_a_batch_fills_the_queue_to_its_cap_and_not_beyond():
     assert len(paths_of(env)) == 3
 
 
-async def test_R31_what_found_the_queue_full_is_accepted_when_the_same_request_comes_again():
+@pytest.mark.requirement("R31")
+async def test_what_found_the_queue_full_is_accepted_when_the_same_request_comes_again():
     env = memory_env(max_active=1)
     first = await submit(env)
     assert [getattr(one, "code", None) for one in first] == [None, "queue_full"]
@@ -165,7 +175,8 @@ async def test_R31_what_found_the_queue_full_is_accepted_when_the_same_request_c
     assert len(env.queue.sent) == 2
 
 
-async def test_R31_a_batch_that_broke_off_at_its_end_is_told_what_it_has_though_it_filled_the_queue(monkeypatch):
+@pytest.mark.requirement("R31")
+async def test_a_batch_that_broke_off_at_its_end_is_told_what_it_has_though_it_filled_the_queue(monkeypatch):
     async def breaks_off(*_):
         raise Unavailable("down")
 

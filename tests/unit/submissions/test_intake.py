@@ -79,7 +79,8 @@ async def test_20_parallel_submits_of_one_repository_written_differently_are_1_r
     assert [answer.flag for answer in answers].count(None) == 1
 
 
-async def test_S11_an_upload_that_looks_like_another_is_taken_for_it(env):
+@pytest.mark.requirement("S11")
+async def test_an_upload_that_looks_like_another_is_taken_for_it(env):
     first = await submit(env, a_bundle("pdf-tool"))
     assert (await submit(env, a_bundle("pdf-tool"))).submission.id == first.submission.id
     with pytest.raises(Conflict) as taken:
@@ -191,7 +192,8 @@ async def test_racing_resubmissions_of_new_content_queue_it_once(env):
 # --- Idempotency-Key (R31) ------------------------------------------------------------------------------------------
 
 
-async def test_R31_a_repeated_request_gets_the_same_answer_with_the_token(env):
+@pytest.mark.requirement("R31")
+async def test_a_repeated_request_gets_the_same_answer_with_the_token(env):
     once = intake.Idempotency(KEY, "hash")
     first = await submit(env, idempotency=once)
     again = await submit(env, idempotency=once)
@@ -200,13 +202,15 @@ async def test_R31_a_repeated_request_gets_the_same_answer_with_the_token(env):
     assert len(env.queue.sent) == 1
 
 
-async def test_R31_the_token_is_repeated_under_that_key_and_body_only(env):
+@pytest.mark.requirement("R31")
+async def test_the_token_is_repeated_under_that_key_and_body_only(env):
     await submit(env, idempotency=intake.Idempotency(KEY, "hash"))
     assert (await submit(env, idempotency=intake.Idempotency("l" * 16, "hash"))).upload_token is None
     assert (await submit(env)).upload_token is None
 
 
-async def test_R31_a_key_used_for_another_body_is_refused(env):
+@pytest.mark.requirement("R31")
+async def test_a_key_used_for_another_body_is_refused(env):
     await submit(env, idempotency=intake.Idempotency(KEY, "hash"))
     with pytest.raises(Unprocessable) as refusal:
         await submit(env, a_bundle("another"), idempotency=intake.Idempotency(KEY, "other"))
@@ -214,7 +218,8 @@ async def test_R31_a_key_used_for_another_body_is_refused(env):
     assert len(await env.kv.ids("sub:")) == 1
 
 
-async def test_R31_parallel_requests_with_one_key_get_one_id_and_one_token(env):
+@pytest.mark.requirement("R31")
+async def test_parallel_requests_with_one_key_get_one_id_and_one_token(env):
     once = intake.Idempotency(KEY, "hash")
     answers = await asyncio.gather(*(submit(env, idempotency=once) for _ in range(10)))
     assert len({answer.submission.id for answer in answers}) == 1
@@ -222,7 +227,8 @@ async def test_R31_parallel_requests_with_one_key_get_one_id_and_one_token(env):
     assert {answer.flag for answer in answers} == {None}
 
 
-async def test_R31_parallel_requests_for_two_skills_with_one_key_make_one_of_them(env):
+@pytest.mark.requirement("R31")
+async def test_parallel_requests_for_two_skills_with_one_key_make_one_of_them(env):
     async def one(name):
         try:
             return await submit(env, a_bundle(name), idempotency=intake.Idempotency(KEY, name))
@@ -234,7 +240,8 @@ async def test_R31_parallel_requests_for_two_skills_with_one_key_make_one_of_the
     assert len(await env.kv.ids("sub:")) == 1
 
 
-async def test_R31_a_repeated_requeue_is_answered_as_the_first_one(env):
+@pytest.mark.requirement("R31")
+async def test_a_repeated_requeue_is_answered_as_the_first_one(env):
     first = await submit(env)
     await in_state(env, first.submission, State.REJECTED)
     once = intake.Idempotency(KEY, "hash")
@@ -243,7 +250,8 @@ async def test_R31_a_repeated_requeue_is_answered_as_the_first_one(env):
     assert len(env.queue.sent) == 2
 
 
-async def test_R31_a_key_of_a_duplicate_is_taken_too(env):
+@pytest.mark.requirement("R31")
+async def test_a_key_of_a_duplicate_is_taken_too(env):
     await submit_repo(env)
     duplicate = await submit_repo(env, idempotency=intake.Idempotency(KEY, "hash"))
     assert duplicate.flag == "duplicate"
@@ -251,7 +259,8 @@ async def test_R31_a_key_of_a_duplicate_is_taken_too(env):
         await submit_repo(env, name="another", idempotency=intake.Idempotency(KEY, "other"))
 
 
-async def test_R31_a_key_is_free_again_after_a_day(env):
+@pytest.mark.requirement("R31")
+async def test_a_key_is_free_again_after_a_day(env):
     await submit(env, idempotency=intake.Idempotency(KEY, "hash"))
     env.clock.forward(hours=24, seconds=1)
     later = await submit(env, a_bundle("another"), idempotency=intake.Idempotency(KEY, "other"))
@@ -261,7 +270,8 @@ async def test_R31_a_key_is_free_again_after_a_day(env):
 # --- limits and faults ----------------------------------------------------------------------------------------------
 
 
-async def test_s21_a_full_queue_refuses_new_work_and_says_when_to_come_back():
+@pytest.mark.requirement("S21")
+async def test_a_full_queue_refuses_new_work_and_says_when_to_come_back():
     env = memory_env(max_active=2)
     once = intake.Idempotency(KEY, "hash")
     first = await submit(env, a_bundle("one"), idempotency=once)
@@ -275,14 +285,16 @@ async def test_s21_a_full_queue_refuses_new_work_and_says_when_to_come_back():
     assert (await submit(env, a_bundle("three"))).flag is None
 
 
-async def test_R02_a_failing_send_is_still_accepted_and_left_to_the_scan(env):
+@pytest.mark.requirement("R02")
+async def test_a_failing_send_is_still_accepted_and_left_to_the_scan(env):
     env.queue.is_down = True
     accepted = await submit(env)
     assert (accepted.flag, accepted.submission.state) == (None, State.RECEIVED)
     assert "due:waiting" in str([item.attrs.get("duePk") for item in env.kv.items.values()])
 
 
-async def test_R02_a_failing_send_of_new_content_is_still_requeued(env):
+@pytest.mark.requirement("R02")
+async def test_a_failing_send_of_new_content_is_still_requeued(env):
     first = await submit(env, an_unusable_bundle("greeter"))
     await processed(env, first.submission)
     env.queue.is_down = True
@@ -353,8 +365,9 @@ async def test_different_places_of_a_repository_are_different_skills(env):
     assert [place.flag for place in places] == [None] * len(places)
 
 
+@pytest.mark.requirement("S12")
 @pytest.mark.parametrize("path", ["skills/versions", "badge", "a b", "caf\u00e9", "skills/.hidden"])
-async def test_S12_a_folder_that_cannot_be_a_name_is_refused(env, path):
+async def test_a_folder_that_cannot_be_a_name_is_refused(env, path):
     with pytest.raises(InvalidRequest) as refusal:
         await submit_repo(env, path=path)
     assert refusal.value.code == "invalid_skill_name"

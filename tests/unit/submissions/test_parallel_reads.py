@@ -1,4 +1,4 @@
-"""Reads of many records happen at once, and one bad record costs its own row. Ids are those of the requirements."""
+"""Reads of many records happen at once, and one bad record costs its own row."""
 
 import asyncio
 
@@ -39,19 +39,22 @@ def stuck():
     return submission_store.get_stuck_submissions(now())
 
 
+@pytest.mark.requirement("TC-050", "AC-0281-US1-01", "AC-0281-US1-03", "FR-0281-001")
 @pytest.mark.parametrize("n", [2, 10, 250])
-async def test_tc_050_ac_0281_us1_01_ac_0281_us1_03_get_submissions_fresh_reads_all_at_once(barrier_env, n):
+async def test_get_submissions_fresh_reads_all_at_once(barrier_env, n):
     ids = await several(barrier_env, n)
     assert await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, n, fresh(ids)))
 
 
-async def test_tc_050_the_probe_rejects_a_sequential_reader(barrier_env):
+@pytest.mark.requirement("TC-050")
+async def test_the_probe_rejects_a_sequential_reader(barrier_env):
     ids = await several(barrier_env, 2)
     naive = lambda: naive_twins.get_submissions_one_by_one(ids)  # noqa: E731
     assert not await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 2, naive))
 
 
-async def test_tc_070_tc_056_ac_0310_us1_01_ac_spec_us1_01_ac_spec_us1_03_stuck_are_read_at_once(barrier_env):
+@pytest.mark.requirement("TC-070", "TC-056", "AC-0310-US1-01", "AC-SPEC-US1-01", "AC-SPEC-US1-03")
+async def test_stuck_are_read_at_once(barrier_env):
     await several(barrier_env, 5)
     barrier_env.clock.forward(minutes=30)
     assert await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 5, stuck))
@@ -59,25 +62,29 @@ async def test_tc_070_tc_056_ac_0310_us1_01_ac_spec_us1_01_ac_spec_us1_03_stuck_
     assert len(found.submissions) == 5
 
 
-async def test_tc_056_the_probe_rejects_a_sequential_scan(barrier_env):
+@pytest.mark.requirement("TC-056")
+async def test_the_probe_rejects_a_sequential_scan(barrier_env):
     await several(barrier_env, 2)
     naive = naive_twins.get_stuck_submissions_one_by_one
     assert not await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 2, naive))
 
 
-async def test_tc_075_tc_057_ac_0310_us2_01_ac_spec_us2_01_ac_spec_us2_03_skills_are_read_at_once(barrier_env):
+@pytest.mark.requirement("TC-075", "TC-057", "AC-0310-US2-01", "AC-SPEC-US2-01", "AC-SPEC-US2-03")
+async def test_skills_are_read_at_once(barrier_env):
     await published(barrier_env, 4)
     everything = skill_store.enumerate_published_skills
     assert await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 4, everything))
 
 
-async def test_tc_057_the_probe_rejects_a_sequential_enumeration(barrier_env):
+@pytest.mark.requirement("TC-057")
+async def test_the_probe_rejects_a_sequential_enumeration(barrier_env):
     await published(barrier_env, 2)
     naive = naive_twins.enumerate_published_skills_one_by_one
     assert not await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 2, naive))
 
 
-async def test_tc_077_ac_0310_us2_03_aliases_are_never_read(barrier_env):
+@pytest.mark.requirement("TC-077", "AC-0310-US2-03")
+async def test_aliases_are_never_read(barrier_env):
     await published(barrier_env, 2)
     barrier_env.kv.loaded = []
     await within(barrier_env, skill_store.enumerate_published_skills)
@@ -105,7 +112,8 @@ async def break_one(env, key: Key) -> None:
     await env.kv.put(Put(key, "{not json", stored.attrs))
 
 
-async def test_ac_0281_us1_02_a_malformed_a_missing_and_a_throttled_key_cost_their_own_rows(broken_env):
+@pytest.mark.requirement("AC-0281-US1-02", "FR-0281-001")
+async def test_a_malformed_a_missing_and_a_throttled_key_cost_their_own_rows(broken_env):
     good, malformed, throttled = await several(broken_env, 3)
     await break_one(broken_env, Key(f"sub:{malformed}"))
     broken_env.kv.unreadable = frozenset({f"sub:{throttled}"})
@@ -116,7 +124,8 @@ async def test_ac_0281_us1_02_a_malformed_a_missing_and_a_throttled_key_cost_the
     assert sorted(read.failed) == sorted([malformed, throttled])
 
 
-async def test_tc_071_ac_0310_us1_02_ac_spec_us1_02_the_scan_skips_what_it_cannot_read_and_says_so(broken_env):
+@pytest.mark.requirement("TC-071", "AC-0310-US1-02", "AC-SPEC-US1-02", "FR-0310-001")
+async def test_the_scan_skips_what_it_cannot_read_and_says_so(broken_env):
     good, malformed, throttled, missing = await several(broken_env, 4)
     await break_one(broken_env, Key(f"sub:{malformed}"))
     broken_env.kv.unreadable = frozenset({f"sub:{throttled}"})
@@ -128,7 +137,8 @@ async def test_tc_071_ac_0310_us1_02_ac_spec_us1_02_the_scan_skips_what_it_canno
     assert sorted(found.failed) == sorted([malformed, throttled])
 
 
-async def test_tc_076_ac_0310_us2_02_ac_spec_us2_02_a_malformed_or_unreadable_skill_costs_its_own_row(broken_env):
+@pytest.mark.requirement("TC-076", "AC-0310-US2-02", "AC-SPEC-US2-02", "FR-0310-001")
+async def test_a_malformed_or_unreadable_skill_costs_its_own_row(broken_env):
     await published(broken_env, 3)
     await break_one(broken_env, Key("skill:uploads/anonymous/skill-0"))
     broken_env.kv.unreadable = frozenset({"skill:uploads/anonymous/skill-1"})
@@ -137,7 +147,8 @@ async def test_tc_076_ac_0310_us2_02_ac_spec_us2_02_a_malformed_or_unreadable_sk
     assert sorted(read.failed) == ["uploads/anonymous/skill-0", "uploads/anonymous/skill-1"]
 
 
-async def test_tc_072_ac_0310_us1_03_only_stuck_states_past_the_threshold_are_returned(env):
+@pytest.mark.requirement("TC-072", "AC-0310-US1-03")
+async def test_only_stuck_states_past_the_threshold_are_returned(env):
     waiting = await submitted(env, a_bundle("waiting"))
     await processed(env, await submitted(env, a_bundle("done")))
     env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() - 1)
@@ -150,7 +161,8 @@ async def test_tc_072_ac_0310_us1_03_only_stuck_states_past_the_threshold_are_re
     assert {State.RECEIVED, State.TIER1_SCANNING, State.TIER2_SCANNING, State.AUTO_APPROVED} == STUCK_STATES
 
 
-async def test_ac_0281_us3_01_ac_0281_us3_02_a_list_shows_records_not_what_an_old_index_says(env):
+@pytest.mark.requirement("AC-0281-US3-01", "AC-0281-US3-02", "FR-0281-003")
+async def test_a_list_shows_records_not_what_an_old_index_says(env):
     """The index of one record is turned back to what it was: the list must not believe it."""
     old, other = await submitted(env, a_bundle("old")), await submitted(env, a_bundle("other"))
     stale = dict(env.kv.items[Key(f"sub:{old.id}")].attrs)
@@ -163,7 +175,8 @@ async def test_ac_0281_us3_01_ac_0281_us3_02_a_list_shows_records_not_what_an_ol
     assert [row.id for row in active.rows] == [other.id]
 
 
-async def test_ac_0281_us3_01_what_the_index_does_not_know_yet_is_listed(env):
+@pytest.mark.requirement("AC-0281-US3-01")
+async def test_what_the_index_does_not_know_yet_is_listed(env):
     new = await submitted(env)
     for name in ("listPk", "listSk", "statePk", "stateSk"):
         del env.kv.items[Key(f"sub:{new.id}")].attrs[name]
@@ -172,7 +185,8 @@ async def test_ac_0281_us3_01_what_the_index_does_not_know_yet_is_listed(env):
         assert [row.id for row in listing.rows] == [new.id]
 
 
-async def test_ac_0281_us3_02_a_row_that_cannot_be_read_again_is_kept_and_named(broken_env):
+@pytest.mark.requirement("AC-0281-US3-02")
+async def test_a_row_that_cannot_be_read_again_is_kept_and_named(broken_env):
     good, throttled = await several(broken_env, 2)
     broken_env.kv.unreadable = frozenset({f"sub:{throttled}"})
     listing = await within(broken_env, lambda: list_submissions(ListQuery()))
@@ -181,7 +195,8 @@ async def test_ac_0281_us3_02_a_row_that_cannot_be_read_again_is_kept_and_named(
     assert listing.degraded
 
 
-async def test_ac_0281_us3_03_counts_are_true_with_the_first_answer(env):
+@pytest.mark.requirement("AC-0281-US3-03")
+async def test_counts_are_true_with_the_first_answer(env):
     for n in range(3):
         await submitted(env, a_bundle(f"waits-{n}"))
     await processed(env, await submitted(env, a_bundle("done")))
@@ -190,7 +205,8 @@ async def test_ac_0281_us3_03_counts_are_true_with_the_first_answer(env):
     assert stats.total == stats.active + stats.published + stats.rejected + stats.blocked + stats.on_hold
 
 
-async def test_ac_0281_us3_03_unknown_counts_are_null_never_zero(broken_env):
+@pytest.mark.requirement("AC-0281-US3-03")
+async def test_unknown_counts_are_null_never_zero(broken_env):
     await several(broken_env, 1)
     broken_env.kv.unreadable = frozenset({"stats:3"})
     listing = await within(broken_env, lambda: list_submissions(ListQuery()))
@@ -198,7 +214,8 @@ async def test_ac_0281_us3_03_unknown_counts_are_null_never_zero(broken_env):
     assert listing.degraded
 
 
-async def test_r25_a_blocking_call_in_a_coroutine_is_found_by_the_barrier(barrier_env):
+@pytest.mark.requirement("R25")
+async def test_a_blocking_call_in_a_coroutine_is_found_by_the_barrier(barrier_env):
     ids = await several(barrier_env, 3)
 
     async def blocking():

@@ -140,17 +140,19 @@ NO_REPOSITORY = [
 ]
 
 
+@pytest.mark.requirement("S04", "S12")
 @pytest.mark.parametrize("text", OTHER_HOSTS + NO_REPOSITORY)
-def test_S04_S12_what_is_not_a_repository_on_github_is_refused(text):
+def test_what_is_not_a_repository_on_github_is_refused(text):
     with pytest.raises(InvalidRequest) as refusal:
         parse_repo_url(text)
     assert refusal.value.code == "invalid_repo_url"
     assert "https://github.com/owner/repo" in str(refusal.value)
 
 
+@pytest.mark.requirement("S04")
 @settings(deadline=None)
 @given(st.text(max_size=80) | st.builds("https://github.com/{}/{}".format, st.text(max_size=30), st.text(max_size=30)))
-def test_S04_any_text_is_refused_or_rebuilt_from_safe_parts(text):
+def test_any_text_is_refused_or_rebuilt_from_safe_parts(text):
     try:
         repo = parse_repo_url(text)
     except InvalidRequest:
@@ -181,6 +183,7 @@ def test_a_skill_path_has_one_form(text, path):
     assert parse_skill_path(text) == path
 
 
+@pytest.mark.requirement("S02")
 @pytest.mark.parametrize(
     "text",
     [
@@ -197,7 +200,7 @@ def test_a_skill_path_has_one_form(text, path):
         "\U0001f600" * 300,
     ],
 )
-def test_S02_an_unsafe_skill_path_is_refused(text):
+def test_an_unsafe_skill_path_is_refused(text):
     with pytest.raises(InvalidRequest) as refusal:
         parse_skill_path(text)
     assert refusal.value.code == "invalid_skill_path"
@@ -208,6 +211,7 @@ def test_a_slug_is_taken_as_it_is(slug):
     assert parse_slug(slug) == slug
 
 
+@pytest.mark.requirement("S11", "S12")
 @pytest.mark.parametrize(
     "text",
     [
@@ -216,12 +220,13 @@ def test_a_slug_is_taken_as_it_is(slug):
         *("\u0440df", "pd\u200bf", "caf\u00e9", "\u0661", "x" * 65, "\ud800"),
     ],
 )
-def test_S11_S12_what_cannot_be_a_slug_is_refused(text):
+def test_what_cannot_be_a_slug_is_refused(text):
     with pytest.raises(InvalidRequest) as refusal:
         parse_slug(text)
     assert refusal.value.code == "invalid_skill_name"
 
 
+@pytest.mark.requirement("S11")
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -236,12 +241,13 @@ def test_S11_S12_what_cannot_be_a_slug_is_refused(text):
         ("a--b", "a-b"),
     ],
 )
-def test_S11_names_that_people_confuse_look_alike(one, other):
+def test_names_that_people_confuse_look_alike(one, other):
     assert look_alike(one) == look_alike(other)
 
 
+@pytest.mark.requirement("S11")
 @pytest.mark.parametrize(("one", "other"), [("pdf", "pdfs"), ("ab", "ba"), ("tool2", "tool3"), ("a", "b")])
-def test_S11_names_that_differ_do_not_look_alike(one, other):
+def test_names_that_differ_do_not_look_alike(one, other):
     assert look_alike(one) != look_alike(other)
 
 
@@ -253,13 +259,15 @@ UNSAFE_FILES = ["", "/etc/passwd", "../x", "a/../x", "a/./x", "./x", "a//x", "a/
 UNSAFE_FILES += ["a\0x", "a\nx", "a\u200bx", "a\u202ex", "a\ud800x", "x" * 301]
 
 
+@pytest.mark.requirement("S02")
 @pytest.mark.parametrize("path", UNSAFE_FILES)
-def test_S02_a_path_out_of_the_folder_is_refused(path):
+def test_a_path_out_of_the_folder_is_refused(path):
     with pytest.raises(InvalidRequest) as refusal:
         read_bundle([("SKILL.md", "x"), (path, "x")])
     assert refusal.value.code == "invalid_bundle"
 
 
+@pytest.mark.requirement("S03")
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -272,19 +280,21 @@ def test_S02_a_path_out_of_the_folder_is_refused(path):
         ("a/b/c", "A"),
     ],
 )
-def test_S03_files_that_one_disk_would_take_for_the_same_are_refused(one, other):
+def test_files_that_one_disk_would_take_for_the_same_are_refused(one, other):
     with pytest.raises(InvalidRequest) as refusal:
         read_bundle([(one, "1"), ("between", ""), (other, "2")])
     assert refusal.value.code == "invalid_bundle"
 
 
+@pytest.mark.requirement("S10")
 @pytest.mark.parametrize("content", ["\ud800", "a\udfffb"])
-def test_S10_a_lone_surrogate_in_a_file_is_refused(content):
+def test_a_lone_surrogate_in_a_file_is_refused(content):
     with pytest.raises(InvalidRequest, match="UTF-8"):
         read_bundle([("SKILL.md", content)])
 
 
-def test_S01_a_bundle_of_4_MB_is_taken_and_a_byte_more_is_not():
+@pytest.mark.requirement("S01")
+def test_a_bundle_of_4_MB_is_taken_and_a_byte_more_is_not():
     half = "x" * (MAX_BUNDLE // 2)
     assert sum(map(len, read_bundle([("a", half), ("b", half)]).values())) == 4 * 1024 * 1024
     with pytest.raises(TooLarge):
@@ -293,8 +303,9 @@ def test_S01_a_bundle_of_4_MB_is_taken_and_a_byte_more_is_not():
         read_bundle([("a", half), ("b", half[1:] + "\u00e4")])  # bytes count, not characters
 
 
+@pytest.mark.requirement("S01")
 @pytest.mark.parametrize(("n", "is_taken"), [(0, False), (1, True), (MAX_FILES, True), (MAX_FILES + 1, False)])
-def test_S01_a_bundle_has_1_to_500_files(n, is_taken):
+def test_a_bundle_has_1_to_500_files(n, is_taken):
     files = [(f"file{i}", "") for i in range(n)]
     if is_taken:
         assert len(read_bundle(files)) == n

@@ -101,6 +101,7 @@ def test_the_forms_of_an_address_are_understood(text, tree):
     assert repo.tree == tree
 
 
+@pytest.mark.requirement("S04")
 @pytest.mark.parametrize(
     "text",
     [
@@ -126,13 +127,14 @@ def test_the_forms_of_an_address_are_understood(text, tree):
         "https://github.com/a%2fb/c",
     ],
 )
-def test_S04_any_other_address_is_refused_with_a_sentence(text):
+def test_any_other_address_is_refused_with_a_sentence(text):
     with pytest.raises(InvalidRequest, match=r"Send one like https://github\.com/owner/repo") as refused:
         parse_repo_url(text)
     assert refused.value.code == "invalid_repo_url"
 
 
-def test_S04_with_an_enterprise_host_no_other_is_accepted():
+@pytest.mark.requirement("S04")
+def test_with_an_enterprise_host_no_other_is_accepted():
     repo = parse_repo_url("https://git.corp.example/acme/skills", "git.corp.example")
     assert repo.source == "https://git.corp.example/acme/skills"
     with pytest.raises(InvalidRequest):

@@ -47,9 +47,10 @@ QUERIES = {
 }
 
 
+@pytest.mark.requirement("I14")
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("is_settled", [True, False])
-async def test_i14_page_size_one_equals_page_size_500_equals_the_records(env, name, is_settled):
+async def test_page_size_one_equals_page_size_500_equals_the_records(env, name, is_settled):
     query = QUERIES[name]
     await a_mixed_lot(env)
     if is_settled:  # else everything is still in the feed too

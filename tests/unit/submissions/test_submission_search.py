@@ -69,9 +69,10 @@ async def test_a_submission_is_found_in_the_state_it_is_in(env):
     assert [row.state for row in found.rows] == [State.REJECTED]
 
 
+@pytest.mark.requirement("I14")
 @pytest.mark.parametrize("longest", [2, 5, 1000])
 @pytest.mark.parametrize("seed", range(3))
-async def test_i14_a_search_is_a_filter_over_the_records_whatever_the_page_size(monkeypatch, longest, seed):
+async def test_a_search_is_a_filter_over_the_records_whatever_the_page_size(monkeypatch, longest, seed):
     monkeypatch.setattr(word_index, "LONGEST_LIST", longest)
     rng = random.Random(seed)
     env = memory_env()

@@ -49,7 +49,8 @@ async def test_an_unusable_skill_is_rejected_with_what_to_do(env):
     check_invariants(env.kv)
 
 
-async def test_r03_a_duplicate_delivery_has_one_effect_however_late(env):
+@pytest.mark.requirement("R03")
+async def test_a_duplicate_delivery_has_one_effect_however_late(env):
     submission = await submitted(env)
     for _ in range(5):
         assert await processed(env, submission) == DONE
@@ -60,7 +61,8 @@ async def test_r03_a_duplicate_delivery_has_one_effect_however_late(env):
     check_invariants(env.kv)
 
 
-async def test_r06_r07_of_two_workers_at_one_instant_one_claims(env):
+@pytest.mark.requirement("R06", "R07")
+async def test_of_two_workers_at_one_instant_one_claims(env):
     submission = await submitted(env)
     await asyncio.gather(*(processed(env, submission, f"worker-{n}") for n in range(8)))
     after = await record(env, submission)
@@ -68,7 +70,8 @@ async def test_r06_r07_of_two_workers_at_one_instant_one_claims(env):
     check_invariants(env.kv)
 
 
-async def test_r09_a_worker_that_lost_its_lease_changes_nothing(env):
+@pytest.mark.requirement("R09")
+async def test_a_worker_that_lost_its_lease_changes_nothing(env):
     submission = await submitted(env)
     zombie = await within(env, lambda: claim_submission(submission, "zombie", WHILE))
     env.clock.forward(minutes=10)
@@ -139,7 +142,8 @@ async def test_an_unexpected_fault_never_shows_its_insides(env):
     assert "RuntimeError" in after.error
 
 
-async def test_r04_a_message_that_comes_too_early_gets_a_successor(env):
+@pytest.mark.requirement("R04")
+async def test_a_message_that_comes_too_early_gets_a_successor(env):
     submission = await submitted(env)
     await processed(with_broken_content(env), submission, delivery=Delivery("m1"))
     env.queue.sent.clear()
@@ -150,7 +154,8 @@ async def test_r04_a_message_that_comes_too_early_gets_a_successor(env):
     assert (await record(env, submission)).attempts == 1
 
 
-async def test_r03_a_copy_that_comes_too_early_has_no_successor_and_goes(env):
+@pytest.mark.requirement("R03")
+async def test_a_copy_that_comes_too_early_has_no_successor_and_goes(env):
     submission = await submitted(env)
     await processed(with_broken_content(env), submission, delivery=Delivery("m1"))
     env.queue.sent.clear()
@@ -161,7 +166,8 @@ async def test_r03_a_copy_that_comes_too_early_has_no_successor_and_goes(env):
     assert await record(env, submission) == waiting
 
 
-async def test_r03_of_copies_that_come_at_one_instant_in_a_pause_one_has_a_successor(env):
+@pytest.mark.requirement("R03")
+async def test_of_copies_that_come_at_one_instant_in_a_pause_one_has_a_successor(env):
     submission = await submitted(env)
     await within(env, lambda: pause_queue("eve", "maintenance", timedelta(hours=2)))
     env.queue.sent.clear()
@@ -170,7 +176,8 @@ async def test_r03_of_copies_that_come_at_one_instant_in_a_pause_one_has_a_succe
     assert len(env.queue.sent) == 1
 
 
-async def test_r02_a_worker_that_died_before_it_sent_the_successor_makes_up_for_it_when_its_message_is_back(env):
+@pytest.mark.requirement("R02")
+async def test_a_worker_that_died_before_it_sent_the_successor_makes_up_for_it_when_its_message_is_back(env):
     submission = await submitted(env)
     await within(env, lambda: pause_queue("eve", "maintenance", timedelta(hours=2)))
     env.queue.sent.clear()
@@ -183,7 +190,8 @@ async def test_r02_a_worker_that_died_before_it_sent_the_successor_makes_up_for_
     assert [sent for sent, _ in env.queue.sent] == [submission.id]
 
 
-async def test_r34_a_pause_burns_no_attempt_and_ends_by_itself(env):
+@pytest.mark.requirement("R34")
+async def test_a_pause_burns_no_attempt_and_ends_by_itself(env):
     submission = await submitted(env)
     await within(env, lambda: pause_queue("eve", "maintenance", timedelta(hours=2)))
     for _ in range(8):
@@ -209,7 +217,8 @@ async def test_a_pause_that_is_lifted_early_holds_nothing_back_for_longer_than_o
     assert (await record(env, submission)).state == State.PUBLISHED
 
 
-async def test_r05_a_message_without_a_record_goes_back_to_the_queue(env):
+@pytest.mark.requirement("R05")
+async def test_a_message_without_a_record_goes_back_to_the_queue(env):
     stranger = an_sqs_record("sub_" + "0" * 26)
     assert await consume(env, stranger) == {"batchItemFailures": [{"itemIdentifier": stranger["messageId"]}]}
 
@@ -226,8 +235,9 @@ POISON = [
 ]
 
 
+@pytest.mark.requirement("R21")
 @pytest.mark.parametrize("body", POISON)
-async def test_r21_poison_is_one_dead_letter_and_its_siblings_succeed(env, body):
+async def test_poison_is_one_dead_letter_and_its_siblings_succeed(env, body):
     good, poison = await submitted(env), an_sqs_record(body=body)
     for _ in range(2):  # also when it is delivered twice
         assert await consume(env, an_sqs_record(good.id), poison) == {"batchItemFailures": []}
@@ -263,7 +273,8 @@ async def test_a_batch_with_one_fault_returns_just_that_message(env):
     assert (await record(env, good)).state == State.PUBLISHED
 
 
-async def test_r23_one_record_hangs_and_its_siblings_finish(env):
+@pytest.mark.requirement("R23")
+async def test_one_record_hangs_and_its_siblings_finish(env):
     good, hanging = await submitted(env), await submitted(env, a_bundle("hanging"))
 
     class Hangs(MemoryContent):
@@ -284,13 +295,15 @@ async def test_r23_one_record_hangs_and_its_siblings_finish(env):
     assert (after.state, after.error) == (State.RECEIVED, "it took too long")
 
 
-async def test_r24_when_every_record_fails_all_are_reported(env):
+@pytest.mark.requirement("R24")
+async def test_when_every_record_fails_all_are_reported(env):
     records = [an_sqs_record("sub_" + str(n) * 26) for n in range(3)]
     answer = await consume(env, *records)
     assert answer == {"batchItemFailures": [{"itemIdentifier": r["messageId"]} for r in records]}
 
 
-async def test_r25_the_scans_of_one_batch_are_under_way_at_one_moment(env, monkeypatch):
+@pytest.mark.requirement("R25")
+async def test_the_scans_of_one_batch_are_under_way_at_one_moment(env, monkeypatch):
     """Who scans in the event loop instead of a thread waits here for siblings that it keeps from coming."""
     together = threading.Barrier(3)
 

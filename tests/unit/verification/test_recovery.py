@@ -40,7 +40,8 @@ async def claimed(env, submission, worker="worker"):
     return await within(env, lambda: claim_submission(current, worker, WHILE))
 
 
-async def test_r02_a_send_that_failed_is_made_up_for_by_the_scan(env):
+@pytest.mark.requirement("R02")
+async def test_a_send_that_failed_is_made_up_for_by_the_scan(env):
     env.queue.is_down = True
     submission = await submitted(env)
     env.queue.is_down = False
@@ -64,7 +65,8 @@ async def test_a_waiting_one_is_sent_at_most_once_in_fifteen_minutes_and_never_g
     assert (after.state, after.attempts) == (State.RECEIVED, 0)
 
 
-async def test_r01_a_lost_worker_costs_an_attempt_and_the_submission_still_ends_once(env):
+@pytest.mark.requirement("R01")
+async def test_a_lost_worker_costs_an_attempt_and_the_submission_still_ends_once(env):
     submission = await submitted(env)
     await claimed(env, submission)
     env.clock.forward(minutes=6)
@@ -94,7 +96,8 @@ async def test_after_three_lost_workers_a_person_decides(env):
     check_invariants(env.kv)
 
 
-async def test_r08_i16_a_live_lease_is_never_touched(env):
+@pytest.mark.requirement("R08", "I16")
+async def test_a_live_lease_is_never_touched(env):
     submission = await submitted(env)
     env.clock.forward(minutes=30)
     held = await claimed(env, submission)
@@ -105,7 +108,8 @@ async def test_r08_i16_a_live_lease_is_never_touched(env):
     assert await record(env, submission) == held
 
 
-async def test_r10_a_worker_that_finishes_between_read_and_write_wins(env):
+@pytest.mark.requirement("R10")
+async def test_a_worker_that_finishes_between_read_and_write_wins(env):
     submission = await submitted(env)
     await claimed(env, submission)
     env.clock.forward(minutes=6)
@@ -117,7 +121,8 @@ async def test_r10_a_worker_that_finishes_between_read_and_write_wins(env):
     assert before.state == State.PUBLISHED
 
 
-async def test_r13_of_overlapping_scans_one_rescues(env):
+@pytest.mark.requirement("R13")
+async def test_of_overlapping_scans_one_rescues(env):
     submission = await submitted(env)
     await claimed(env, submission)
     env.clock.forward(minutes=6)
@@ -128,7 +133,8 @@ async def test_r13_of_overlapping_scans_one_rescues(env):
     check_invariants(env.kv)
 
 
-async def test_i13_a_second_scan_changes_nothing(env):
+@pytest.mark.requirement("I13")
+async def test_a_second_scan_changes_nothing(env):
     await claimed(env, await submitted(env))
     await submitted(env, a_bundle("other"))
     env.clock.forward(minutes=6)
@@ -138,7 +144,8 @@ async def test_i13_a_second_scan_changes_nothing(env):
     assert env.kv.items == before
 
 
-async def test_r11_lost_leases_come_before_waiting_rows(env):
+@pytest.mark.requirement("R11")
+async def test_lost_leases_come_before_waiting_rows(env):
     for n in range(30):
         await submitted(env, a_bundle(f"waiting-{n}"))
     lost = await submitted(env, a_bundle("lost"))
@@ -149,7 +156,8 @@ async def test_r11_lost_leases_come_before_waiting_rows(env):
     assert (await record(env, lost)).state == State.RECEIVED
 
 
-async def test_r11_during_a_pause_waiting_rows_are_not_read_and_lost_leases_are_rescued(env):
+@pytest.mark.requirement("R11")
+async def test_during_a_pause_waiting_rows_are_not_read_and_lost_leases_are_rescued(env):
     waiting = await submitted(env)
     lost = await submitted(env, a_bundle("lost"))
     await claimed(env, lost)
@@ -161,7 +169,8 @@ async def test_r11_during_a_pause_waiting_rows_are_not_read_and_lost_leases_are_
     assert waiting.id not in {submission_id for submission_id, _ in env.queue.sent}
 
 
-async def test_r14_a_full_tick_says_so_and_the_rest_is_next(env):
+@pytest.mark.requirement("R14")
+async def test_a_full_tick_says_so_and_the_rest_is_next(env):
     ids = [(await submitted(env, a_bundle(f"skill-{n}"))).id for n in range(7)]
     env.queue.sent.clear()
     env.clock.forward(minutes=6)
@@ -178,7 +187,8 @@ class PartlyUnreadable(MemoryKV):
         return await super().load(key)
 
 
-async def test_r12_an_unreadable_record_is_reported_and_the_others_are_rescued():
+@pytest.mark.requirement("R12")
+async def test_an_unreadable_record_is_reported_and_the_others_are_rescued():
     env = memory_env(PartlyUnreadable)
     bad, good = await submitted(env, a_bundle("bad")), await submitted(env, a_bundle("good"))
     env.kv.unreadable = f"sub:{bad.id}"
@@ -205,7 +215,8 @@ async def test_a_rescue_that_fails_is_reported_and_does_not_stop_the_others(env)
     assert [sent for sent, _ in queue.sent] == [good.id]
 
 
-async def test_r02_a_resend_that_fails_is_made_up_for_by_the_very_next_tick(env):
+@pytest.mark.requirement("R02")
+async def test_a_resend_that_fails_is_made_up_for_by_the_very_next_tick(env):
     submission = await submitted(env)
     env.clock.forward(minutes=6)
     env.queue.is_down = True
@@ -255,7 +266,8 @@ class NoWords(MemoryKV):
         return await super().transact(build)
 
 
-async def test_r01_words_that_were_not_written_after_the_publication_are_written_by_the_scan():
+@pytest.mark.requirement("R01")
+async def test_words_that_were_not_written_after_the_publication_are_written_by_the_scan():
     env = memory_env(NoWords)
     submission = await submitted(env)
     await processed(env, submission)
@@ -272,7 +284,8 @@ async def test_r01_words_that_were_not_written_after_the_publication_are_written
     check_invariants(env.kv)
 
 
-async def test_r12_a_skill_that_cannot_be_indexed_is_reported_and_tried_again():
+@pytest.mark.requirement("R12")
+async def test_a_skill_that_cannot_be_indexed_is_reported_and_tried_again():
     env = memory_env(NoWords)
     await processed(env, await submitted(env))
     env.clock.forward(minutes=6)
@@ -280,7 +293,8 @@ async def test_r12_a_skill_that_cannot_be_indexed_is_reported_and_tried_again():
     assert [report.failed for report in reports] == [["uploads/anonymous/greeter"]] * 2
 
 
-async def test_r11_lost_leases_come_before_unindexed_skills_and_those_before_what_waits():
+@pytest.mark.requirement("R11")
+async def test_lost_leases_come_before_unindexed_skills_and_those_before_what_waits():
     env = memory_env(NoWords)
     for n in range(3):
         await processed(env, await submitted(env, a_bundle(f"published-{n}")))
@@ -297,8 +311,9 @@ async def test_r11_lost_leases_come_before_unindexed_skills_and_those_before_wha
     assert done == [(2, 0, 0, True), (0, 2, 0, True), (0, 1, 1, True), (0, 0, 2, False)]
 
 
+@pytest.mark.requirement("R11")
 @pytest.mark.parametrize("others", ["not yet due", "waiting during a pause"])
-async def test_r11_2000_other_rows_do_not_keep_a_lost_lease_from_the_next_tick(env, others):
+async def test_2000_other_rows_do_not_keep_a_lost_lease_from_the_next_tick(env, others):
     lost = await submitted(env, a_bundle("lost"))
     await claimed(env, lost)
     draft = await submitted(env, a_bundle("other"))

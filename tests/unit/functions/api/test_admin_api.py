@@ -61,8 +61,9 @@ def test_without_a_usable_reason_nothing_happens(route, reason):
     assert audit() == []
 
 
+@pytest.mark.requirement("S18")
 @pytest.mark.parametrize("route", sorted(SCENES))
-def test_S18_a_field_that_nobody_asked_for_is_refused(route):
+def test_a_field_that_nobody_asked_for_is_refused(route):
     for field in ("state", "fence", "certTier"):
         if field == "state" and route.endswith("submissions/retry-all"):
             continue
@@ -73,6 +74,7 @@ def test_S18_a_field_that_nobody_asked_for_is_refused(route):
 # --- submissions ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("S16")
 @pytest.mark.parametrize(
     ("make", "verbs"),
     [
@@ -85,7 +87,7 @@ def test_S18_a_field_that_nobody_asked_for_is_refused(route):
         (scenes.published, set()),
     ],
 )
-def test_S16_a_reviewer_decides_what_waits_for_a_decision_and_nothing_else(make, verbs):
+def test_a_reviewer_decides_what_waits_for_a_decision_and_nothing_else(make, verbs):
     for verb in ("approve", "reject", "retry", "block", "unblock", "dequeue"):
         answer = decide(verb, make(), "reviewer")
         if verb in verbs:
@@ -220,7 +222,8 @@ def test_dead_letters_are_listed_page_by_page_newest_first_and_settled_once():
     assert error_of(ask(retry, path={"id": ids[0]}, body={"reason": WHY})) == (404, "not_found")
 
 
-def test_S09_a_cursor_of_another_list_is_refused():
+@pytest.mark.requirement("S09")
+def test_a_cursor_of_another_list_is_refused():
     scenes.dead_letter()
     scenes.dead_letter()
     cursor = ask(f"GET {ADMIN}/dead-letters", query="limit=1").body["cursor"]

@@ -81,12 +81,14 @@ def test_routes_as_they_are_documented(method, proxy, route, name):
     assert found.parameters.get("name") == name
 
 
+@pytest.mark.requirement("S24")
 @pytest.mark.parametrize("proxy", ["", "/", "a//b", "a/b/c/", "/a", "a/b/c/d", "a/b/c/d/versions", "a/b/c/d/e/f"])
-def test_S24_addresses_that_name_nothing_are_not_found(proxy):
+def test_addresses_that_name_nothing_are_not_found(proxy):
     with pytest.raises(NotFound):
         parse_skill_path("GET", proxy)
 
 
+@pytest.mark.requirement("S24")
 @pytest.mark.parametrize(
     ("method", "proxy"),
     [
@@ -100,6 +102,6 @@ def test_S24_addresses_that_name_nothing_are_not_found(proxy):
         ("POST", "a/b/c/versions/1.0.0"),
     ],
 )
-def test_S24_a_wrong_method_is_told(method, proxy):
+def test_a_wrong_method_is_told(method, proxy):
     with pytest.raises(WrongMethod):
         parse_skill_path(method, proxy)

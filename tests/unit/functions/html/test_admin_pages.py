@@ -24,8 +24,9 @@ async def held(env, name: str = "doubtful"):
     return await within(env, lambda: move_submission(submission, State.ON_HOLD, "system", "a doubt", parked_by="rule"))
 
 
+@pytest.mark.requirement("S16")
 @pytest.mark.parametrize("route", GETS)
-async def test_s16_without_a_session_there_is_only_the_door(env, route):
+async def test_without_a_session_there_is_only_the_door(env, route):
     await held(env)
     page = await call(env, route)
     assert "Admin token" in page.text
@@ -62,8 +63,9 @@ async def test_signing_in_needs_the_word_of_the_door_that_was_opened(env):
         assert (await call(env, "POST /admin/sign-in", form=form)).status == 403
 
 
+@pytest.mark.requirement("S16")
 @pytest.mark.parametrize("route", POSTS)
-async def test_s16_no_form_works_without_a_session_or_without_its_word(env, route):
+async def test_no_form_works_without_a_session_or_without_its_word(env, route):
     submission = await held(env)
     cookie, csrf_token = await signed_in(env)
     form = {"csrf_token": csrf_token, "action": "reject", "why": "because", "id": submission.id}

@@ -29,8 +29,9 @@ def a_repository(path: str) -> dict:
     return {"form": {"repoUrl": "https://github.com/o/r", "skillPath": path}}
 
 
+@pytest.mark.requirement("S21")
 @pytest.mark.parametrize("sent", [an_upload, a_repository])
-async def test_s21_submitting_by_form_counts_like_submitting_by_program(env, sent):
+async def test_submitting_by_form_counts_like_submitting_by_program(env, sent):
     env = limited(env, "submit", 2)
     answers = [await call(env, "POST /submit", **sent(name)) for name in ("one", "two", "three")]
     assert [answer.status for answer in answers][2] == 429
@@ -102,7 +103,8 @@ async def test_a_report_that_is_refused_says_why_beside_its_field(env, form, fie
     assert (await within(env, list_reports)).reports == []
 
 
-async def test_s21_reports_are_limited_by_address(env):
+@pytest.mark.requirement("S21")
+async def test_reports_are_limited_by_address(env):
     await processed(env, await submitted(env))
     env = limited(env, "reports", 2)
     answers = [await reported(env, type="spam", description=f"typed {n}") for n in range(3)]

@@ -66,7 +66,8 @@ metadata: {{category: "{SCRIPT}", tags: ["{SCRIPT}"]}}
 """
 
 
-async def test_s06_script_in_every_submitted_field_is_text_on_every_page(env):
+@pytest.mark.requirement("S06")
+async def test_script_in_every_submitted_field_is_text_on_every_page(env):
     name = "nasty"
     files = [
         ("SKILL.md", NASTY_MD),
@@ -124,7 +125,8 @@ async def test_every_page_carries_the_strict_policy_and_nothing_inline(env, rout
     assert "default-src 'none'" in policy
 
 
-async def test_s22_a_fault_of_ours_is_a_page_with_a_request_id_and_no_internals():
+@pytest.mark.requirement("S22")
+async def test_a_fault_of_ours_is_a_page_with_a_request_id_and_no_internals():
     class Broken(MemoryKV):
         async def get_counts(self, keys):
             raise RuntimeError("secret detail")

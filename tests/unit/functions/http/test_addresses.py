@@ -7,6 +7,7 @@ from functions.pages import every_route
 from tests.support.requests import call
 
 
+@pytest.mark.requirement("S24")
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
@@ -19,13 +20,14 @@ from tests.support.requests import call
         ("PATCH", "/api/v1/openapi.json", "GET"),
     ],
 )
-async def test_S24_a_wrong_method_is_405_with_those_that_are_allowed(env, method, path, allowed):
+async def test_a_wrong_method_is_405_with_those_that_are_allowed(env, method, path, allowed):
     answer = await call(env, "$default", path, method=method)
     assert (answer.status, answer.headers["allow"]) == (405, allowed)
     assert answer.json["error"]["code"] == "method_not_allowed"
     assert method in answer.json["message"]
 
 
+@pytest.mark.requirement("S24")
 @pytest.mark.parametrize(
     "path",
     [
@@ -40,13 +42,14 @@ async def test_S24_a_wrong_method_is_405_with_those_that_are_allowed(env, method
         "/api/../api/v1/submissions",
     ],
 )
-async def test_S24_an_address_that_does_not_exist_is_404_in_our_shape(env, path):
+async def test_an_address_that_does_not_exist_is_404_in_our_shape(env, path):
     answer = await call(env, "$default", path, method="GET")
     assert (answer.status, answer.json["error"]["code"]) == (404, "not_found")
     assert "allow" not in answer.headers
 
 
-async def test_S24_people_get_a_page_for_both(env):
+@pytest.mark.requirement("S24")
+async def test_people_get_a_page_for_both(env):
     missing = await call(env, "$default", "/nowhere", method="GET")
     wrong = await call(env, "$default", "/queue", method="DELETE")
     assert (missing.status, wrong.status, wrong.headers["allow"]) == (404, 405, "GET")
@@ -61,7 +64,8 @@ def test_every_address_knows_its_methods():
     assert methods_at("/assets/a/b", every_route()) == []
 
 
-async def test_S24_an_address_that_takes_post_only_is_no_submission(env):
+@pytest.mark.requirement("S24")
+async def test_an_address_that_takes_post_only_is_no_submission(env):
     answer = await call(env, "GET /api/v1/submissions/{id}", "/api/v1/submissions/discover", id="discover")
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
     assert methods_at("/api/v1/submissions/discover", every_route()) == ["POST"]

@@ -49,6 +49,7 @@ async def test_what_was_sent_is_read_and_what_was_not_has_its_default(env):
     assert answer.body == Query(7, "asc")
 
 
+@pytest.mark.requirement("S08")
 @pytest.mark.parametrize(
     ("query", "code", "words"),
     [
@@ -68,7 +69,7 @@ async def test_what_was_sent_is_read_and_what_was_not_has_its_default(env):
     ],
     ids=str,
 )
-async def test_s08_a_parameter_that_does_not_fit_is_named(env, query, code, words):
+async def test_a_parameter_that_does_not_fit_is_named(env, query, code, words):
     with pytest.raises(InvalidRequest) as refusal:
         await within(env, lambda: look(a_request(query)))
     assert refusal.value.code == code
