@@ -1,4 +1,4 @@
-"""Tier 1: judge a skill without running it. One call, `scan_skill`; one command, `python -m shared.scanner`."""
+"""Tier 1: scan a skill without running it. One call, `scan_skill`; one command, `python -m shared.scanner`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ __all__ = ["RULE_SET_VERSION", "Finding", "ScanReport", "finding_for", "scan_ski
 
 
 def __getattr__(name: str) -> Any:
-    """The matcher is loaded when it is first asked for: what only reads reports, like the API, starts without it."""
+    """Load the matcher on first use: code that only reads reports, like the API, starts without it."""
     if name == "RULE_SET_VERSION":
         from shared.scanner.pack import rule_set_version
 

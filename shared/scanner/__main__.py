@@ -19,12 +19,12 @@ from shared.scanner.terminal import Terminal
 EXIT_CODES = {Verdict.PASS: 0, Verdict.CONCERNS: 1, Verdict.FAIL: 2}
 USAGE_ERROR = 64
 DESCRIPTION = (
-    "Judge AI agent skills without running them. A PATH is a skill's folder, or a folder that contains skills."
+    "Scan AI agent skills without running them. PATH is the folder of a skill, or a folder that contains skills."
 )
-EPILOG = "exit code: 0 all PASS, 1 CONCERNS somewhere, 2 FAIL somewhere, 64 the command itself was wrong"
+EPILOG = "exit code: 0 all PASS, 1 at least one CONCERNS, 2 at least one FAIL, 64 usage error"
 
 
-class Scanned(msgspec.Struct, frozen=True):
+class ScanResult(msgspec.Struct, frozen=True):
     path: str
     report: ScanReport
     seconds: float
@@ -32,79 +32,84 @@ class Scanned(msgspec.Struct, frozen=True):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise SystemExit(complain(f"{message}. Try --help."))
+        raise SystemExit(print_error(f"{message}. Try --help."))
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     missing = [path for path in options.paths if not Path(path).exists()]
     if missing:
-        return complain(f"there is nothing at {', '.join(missing)}.")
+        return print_error(f"no such file or folder: {', '.join(missing)}.")
     started = time.perf_counter()
     folders = [folder for path in options.paths for folder in find_skills(Path(path))]
-    scanned = _with_progress(_scan_each(folders), len(folders))
+    results = _with_progress(_scan_each(folders), len(folders))
     if options.json:
-        return worst(_print_json(scanned))
+        return exit_code(_print_json(results))
     if options.sarif:
-        return worst(_print_sarif(list(scanned)))
-    return worst(_print_for_people(scanned, started))
+        return exit_code(_print_sarif(list(results)))
+    return exit_code(_print_text(results, started))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(prog="python -m shared.scanner", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="folder (or SKILL.md) to scan")
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="one JSON object per skill and line")
+    output.add_argument("--json", action="store_true", help="one JSON object per line and skill")
     output.add_argument("--sarif", action="store_true", help="one SARIF 2.1.0 log for all skills")
     return parser.parse_args(arguments)
 
 
-def worst(verdicts: list[Verdict]) -> int:
+def exit_code(verdicts: list[Verdict]) -> int:
     return max((EXIT_CODES[verdict] for verdict in verdicts), default=0)
 
 
-def complain(sentence: str) -> int:
-    print(f"scanner: {sentence}", file=sys.stderr)
+def print_error(message: str) -> int:
+    print(f"scanner: {message}", file=sys.stderr)
     return USAGE_ERROR
 
 
-def _scan_each(folders: list[Path]) -> Iterator[Scanned]:
+def _scan_each(folders: list[Path]) -> Iterator[ScanResult]:
     for folder in folders:
         started = time.perf_counter()
         skill = read_skill(folder)
         report = scan_skill(skill.files, skill.findings)
-        yield Scanned(skill.path, report, time.perf_counter() - started)
+        yield ScanResult(skill.path, report, time.perf_counter() - started)
 
 
-def _with_progress(scanned: Iterator[Scanned], total: int) -> Iterator[Scanned]:
-    watched = total > 1 and sys.stderr.isatty() and not sys.stdout.isatty()
-    for number, one in enumerate(scanned, start=1):
-        if watched:
-            print(f"\r{number}/{total} {one.path[:70]:<70}", end="\n" if number == total else "", file=sys.stderr)
-        yield one
+def _with_progress(results: Iterator[ScanResult], total: int) -> Iterator[ScanResult]:
+    show_progress = total > 1 and sys.stderr.isatty() and not sys.stdout.isatty()
+    for number, result in enumerate(results, start=1):
+        if show_progress:
+            print(f"\r{number}/{total} {result.path[:70]:<70}", end="\n" if number == total else "", file=sys.stderr)
+        yield result
 
 
-def _print_json(scanned: Iterator[Scanned]) -> list[Verdict]:
+def _print_json(results: Iterator[ScanResult]) -> list[Verdict]:
     verdicts = []
-    for one in scanned:
-        line = {"path": one.path, **one.report.as_dict(), "seconds": round(one.seconds, 6)}
+    for result in results:
+        line = {"path": result.path, **result.report.as_dict(), "seconds": round(result.seconds, 6)}
         print(orjson.dumps(line).decode(), flush=True)
-        verdicts.append(one.report.verdict)
+        verdicts.append(result.report.verdict)
     return verdicts
 
 
-def _print_sarif(scanned: list[Scanned]) -> list[Verdict]:
-    log = sarif_log((str(Path(one.path).parent) if Path(one.path).parent.name else "", one.report) for one in scanned)
+def _print_sarif(results: list[ScanResult]) -> list[Verdict]:
+    log = sarif_log((_parent_folder(result.path), result.report) for result in results)
     print(orjson.dumps(log, option=orjson.OPT_INDENT_2).decode())
-    return [one.report.verdict for one in scanned]
+    return [result.report.verdict for result in results]
 
 
-def _print_for_people(scanned: Iterator[Scanned], started: float) -> list[Verdict]:
+def _parent_folder(path: str) -> str:
+    parent = Path(path).parent
+    return str(parent) if parent.name else ""
+
+
+def _print_text(results: Iterator[ScanResult], started: float) -> list[Verdict]:
     terminal = Terminal(colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     verdicts = []
-    for one in scanned:
-        print(terminal.report(one.path, one.report, one.seconds), flush=True)
-        verdicts.append(one.report.verdict)
+    for result in results:
+        print(terminal.report(result.path, result.report, result.seconds), flush=True)
+        verdicts.append(result.report.verdict)
     print(terminal.summary(verdicts, time.perf_counter() - started))
     return verdicts
 
@@ -112,8 +117,8 @@ def _print_for_people(scanned: Iterator[Scanned], started: float) -> list[Verdic
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except BrokenPipeError:  # `| head` closed the pipe; nothing is wrong
+    except BrokenPipeError:  # `| head` closed the pipe, which is not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        sys.exit(complain(f"{error.filename or 'a file'} cannot be read: {error.strerror}."))
+        sys.exit(print_error(f"cannot read {error.filename or 'a file'}: {error.strerror}."))

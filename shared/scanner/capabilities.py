@@ -1,4 +1,4 @@
-"""What a skill can do, from the tools it asks for and from what it contains."""
+"""What a skill can do, judged by the tools it declares and by its content."""
 
 import re
 
@@ -20,18 +20,18 @@ SIGNALS = {
 
 
 def find_capabilities(front_matter: FrontMatter, hits: list[Hit]) -> tuple[Capability, ...]:
-    return (*_declared(front_matter), *_seen(hits))
+    return (*_declared(front_matter), *_observed(hits))
 
 
 def _declared(front_matter: FrontMatter) -> list[Capability]:
     return [
         Capability(name, f"allowed-tools: {tool}", declared=True)
-        for name, form in TOOLS.items()
-        if (tool := next((tool for tool in front_matter.allowed_tools if form.search(tool)), None))
+        for name, pattern in TOOLS.items()
+        if (tool := next((tool for tool in front_matter.allowed_tools if pattern.search(tool)), None))
     ]
 
 
-def _seen(hits: list[Hit]) -> list[Capability]:
+def _observed(hits: list[Hit]) -> list[Capability]:
     found = []
     for name, signals in SIGNALS.items():
         hit = next((hit for hit in hits if hit.rule.id in signals and hit.live), None)

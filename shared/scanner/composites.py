@@ -1,4 +1,4 @@
-"""What single lines do not show: a credential read here and sent there, across lines and across files."""
+"""Combinations of signals: a credential that is read in one place and sent in another, across lines and files."""
 
 import re
 from collections.abc import Iterable
@@ -8,22 +8,22 @@ from shared.scanner.matching import Hit
 from shared.scanner.pack import Rule
 
 SCRIPT_NAME = re.compile(r"[a-z0-9_-]+\.[a-z0-9]+$")
-NEAR = 15
+NEAR_LINES = 15
 MAX_PER_SIGNAL = 50
 
 
 def find_composites(rules: Iterable[Rule], hits: list[Hit]) -> list[tuple[Rule, Hit]]:
-    """Each composite whose signals meet, with the hit to show for it."""
+    """Each composite rule whose signals occur together, with the hit to report."""
     found = []
     for rule in rules:
         signals = [_signal_hits(name, hits) for name in rule.all_of]
         if all(signals):
-            found += [(rule, anchor) for anchor in _meetings(rule.within, signals)]
+            found += [(rule, anchor) for anchor in _co_occurrences(rule.within, signals)]
     return found
 
 
 def find_downloads_run_later(hits: list[Hit]) -> list[Hit]:
-    """Scripts that one command downloads and another runs, told by their file name."""
+    """Scripts that one command downloads and another runs, matched by file name."""
     run = {match.group() for hit in _signal_hits("SIG-RUNS-SCRIPT", hits) if (match := SCRIPT_NAME.search(hit.text))}
     downloads = _signal_hits("SIG-DOWNLOADS-SCRIPT", hits)
     return [hit for hit in downloads if (match := SCRIPT_NAME.search(hit.text)) and match.group() in run]
@@ -33,23 +33,25 @@ def _signal_hits(name: str, hits: list[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.rule.id == name and hit.live][:MAX_PER_SIGNAL]
 
 
-def _meetings(within: str, signals: list[list[Hit]]) -> list[Hit]:
+def _co_occurrences(within: str, signals: list[list[Hit]]) -> list[Hit]:
     """The first place per file where one hit of every signal is close enough."""
     anchors: dict[str, Hit] = {}
     for first in signals[0]:
-        if first.path not in anchors and all(any(_meet(within, first, hit) for hit in rest) for rest in signals[1:]):
+        if first.path not in anchors and all(
+            any(_is_close(within, first, hit) for hit in rest) for rest in signals[1:]
+        ):
             anchors[first.path] = first
     return list(anchors.values())
 
 
-def _meet(within: str, one: Hit, other: Hit) -> bool:
+def _is_close(within: str, one: Hit, other: Hit) -> bool:
     if within == "skill":
         return _is_script(one) and _is_script(other)
     if one.path != other.path:
         return False
     if within == "line":
         return one.command == other.command
-    return within == "file" or abs(one.line - other.line) <= NEAR
+    return within == "file" or abs(one.line - other.line) <= NEAR_LINES
 
 
 def _is_script(hit: Hit) -> bool:

@@ -1,5 +1,5 @@
-"""Where a match stands. A command in a shell block is live; the same command in a table of indicators, a warning or an
-example marked as bad is documentation. Text hidden from people is read by agents, so it always counts."""
+"""The context of a match. A command in a shell block is live; the same command in a table of indicators, a warning or
+an example marked as bad is documentation. Text hidden from people is read by agents, so it always counts."""
 
 import re
 from bisect import bisect_right
@@ -28,23 +28,12 @@ CODE_FILES = (
     *(".kt", ".swift", ".c", ".cc", ".cpp", ".h", ".cs", ".lua", ".r", ".scala", ".vbs", ".applescript", ".scpt"),
 )
 CONFIG_FILES = (
-    ".json",
-    ".jsonc",
-    ".json5",
-    ".yaml",
-    ".yml",
-    ".toml",
-    ".ini",
-    ".cfg",
-    ".conf",
-    ".env",
-    ".xml",
-    ".plist",
+    *(".json", ".jsonc", ".json5", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".env", ".xml", ".plist"),
 )
 SHELL_FENCES = {"bash", "sh", "shell", "zsh", "fish", "console", "terminal", "shell-session", "shellsession", "cmd"}
 SHELL_FENCES |= {"powershell", "ps1", "pwsh", "ps", "bat", "batch", "dos", "command", "cli"}
 CONFIG_FENCES = {"json", "jsonc", "json5", "yaml", "yml", "toml", "ini", "xml", "plist", "env", "dotenv", "properties"}
-# In these a command or a sentence may be either; both kinds of rule look at them.
+# These may hold commands or prose, so rules for both apply.
 PLAIN_FENCES = {"", "text", "txt", "plaintext", "plain", "markdown", "md", "prompt", "log", "output", "diff"}
 
 COMMAND = frozenset({"command"})
@@ -68,7 +57,7 @@ LIST_LOOK_BACK = 30
 class Place(msgspec.Struct, frozen=True):
     kinds: frozenset[str]
     documented: bool
-    quoted: bool = False  # somebody's words, repeated; says nothing about a command, which is full of quotes
+    quoted: bool = False  # a quotation; means nothing for commands, which are full of quotes
 
     @property
     def label(self) -> str:
@@ -76,7 +65,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A run of lines of a Markdown page: `first` to before the next block's `first`."""
+    """Consecutive lines of a Markdown page, up to the `first` line of the next block."""
 
     first: int
     kinds: frozenset[str]
@@ -87,12 +76,12 @@ class Block(msgspec.Struct, frozen=True):
 def text_layout_for(path: str, text: str, about_attacks: bool = False) -> "TextLayout":
     lowered = path.lower()
     if lowered.endswith(MARKDOWN) or lowered.endswith((".txt", ".rst", ".adoc")):
-        return MarkdownPage(text, PurePosixPath(lowered).name != "skill.md", about_attacks)
-    return ScriptPage(text, _kinds_of_file(lowered, text))
+        return MarkdownLayout(text, PurePosixPath(lowered).name != "skill.md", about_attacks)
+    return ScriptLayout(text, _kinds_of_file(lowered, text))
 
 
 class TextLayout:
-    """One text file, asked where a line and column stand."""
+    """The structure of one text file: maps a line and column to a place."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
@@ -104,7 +93,7 @@ class TextLayout:
         return self.lines[max(0, line - 1 - count) : line - 1]
 
 
-class ScriptPage(TextLayout):
+class ScriptLayout(TextLayout):
     def __init__(self, text: str, kinds: frozenset[str]) -> None:
         super().__init__(text)
         self.kinds = kinds
@@ -120,15 +109,15 @@ class ScriptPage(TextLayout):
         return self._in_detector_list(line)
 
     def _in_detector_list(self, line: int) -> bool:
-        """Inside the brackets of a list whose name says that it lists what to look for."""
+        """Inside the brackets of a list that is named as a list of things to detect."""
         indent = _indent(self.lines[line - 1])
         for text in reversed(self.lines_before(line, LIST_LOOK_BACK)):
             if text.strip() and _indent(text) < indent:
-                return _opens(text) and bool(DETECTOR_LIST.search(text[:300]))
+                return _opens_bracket(text) and bool(DETECTOR_LIST.search(text[:300]))
         return False
 
 
-class MarkdownPage(TextLayout):
+class MarkdownLayout(TextLayout):
     def __init__(self, text: str, title_counts: bool = False, about_attacks: bool = False) -> None:
         super().__init__(text)
         self.text = text
@@ -165,13 +154,13 @@ class MarkdownPage(TextLayout):
         return index >= 0 and self._hidden[index][1] >= line
 
     def _is_exercise(self, line: int) -> bool:
-        """In a skill about attacks, commands without a target in the real world are there to be learned."""
+        """In a skill about attacks, a command without a real target is an exercise."""
         if not self.about_attacks:
             return False
         return bool(PLACEHOLDER_TARGET.search(self.lines[line - 1][:1000])) or not self._names_real_target(line)
 
     def _names_real_target(self, line: int) -> bool:
-        """A block of commands counts as one: what is packed on its first line leaves on its last."""
+        """A block of commands counts as one: its first line may pack what its last line sends."""
         index = bisect_right(self._starts, line) - 1
         if not self._blocks[index].fence:
             return bool(REAL_ADDRESS.search(self.lines[line - 1][:1000]))
@@ -220,7 +209,7 @@ class MarkdownPage(TextLayout):
 
 
 def read_blocks(lines: list[str], title_counts: bool = False) -> list[Block]:
-    """Fences and the prose between them, each told whether a heading or its lead-in calls it an example of bad."""
+    """Fences and the prose between them, each marked if a heading or the text above calls it a bad example."""
     blocks = [Block(1, PROSE, False, False)]
     headings: dict[int, bool] = {}
     fence = ""
@@ -264,7 +253,7 @@ def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
         line_start = text.rfind("\n", 0, match.start()) + 1
         in_code = text.count("`", line_start, match.start()) % 2 == 1
         if in_code or (found == -1 and text[line_start : match.start()].strip()):
-            end = match.end()  # shown as code, or never closed inside a paragraph: not a comment
+            end = match.end()  # inline code, or an unclosed mark inside a paragraph: not a comment
             continue
         end = len(text) if found == -1 else found
         yield match.start(), end
@@ -279,7 +268,7 @@ def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-def _opens(text: str) -> bool:
+def _opens_bracket(text: str) -> bool:
     return sum(map(text.count, "([{")) > sum(map(text.count, ")]}"))
 
 
@@ -294,7 +283,7 @@ def _is_table_row(text: str) -> bool:
 
 
 def _is_quoted(before: str) -> bool:
-    """The match begins inside a quotation: somebody's words, repeated."""
+    """The match begins inside a quotation."""
     return before.rstrip("*_ ").endswith(QUOTES) or before.count('"') % 2 == 1 or before.count("“") > before.count("”")
 
 

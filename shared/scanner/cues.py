@@ -1,4 +1,4 @@
-"""The words by which a page shows that it describes a bad thing instead of doing it."""
+"""Words that show that a page describes something bad instead of doing it."""
 
 import re
 
@@ -13,7 +13,7 @@ def _any_of(*words: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(words)})\b|{MARKS}", re.IGNORECASE)
 
 
-# Before a match, on its own line: it is being warned about, refused or looked for.
+# Before a match, on the same line: the text warns about it, forbids it or searches for it.
 WARNING = _any_of(
     BAD,
     ATTACK,
@@ -24,7 +24,7 @@ WARNING = _any_of(
     "rather than|containing|mentions?|tries to|trying to|attempts?|warn\\w*|prevent\\w*|forbid\\w*|prohibit\\w*",
     "phrases? like|patterns? like",
 )
-# Leading in to a block of code: strong enough to speak for all of it.
+# Above a block of code: strong enough to apply to the whole block.
 BAD_EXAMPLE = _any_of(
     BAD,
     "attacks?|attackers?|adversar\\w+|exploit(?:s|ation)?|injections?|indicators?|red flags?|anti-?patterns?",
@@ -54,7 +54,7 @@ DETECTOR_LIST = re.compile(
     re.IGNORECASE,
 )
 COMMENT = re.compile(r"^\s*(?:#(?!!)|//|\*|/\*|--\s|;|rem\s|<!--|\"\"\"|''')", re.IGNORECASE)
-# A skill whose name or description says that it is about attacks: its pages show them to be understood or tested for.
+# A skill whose name or description says that it is about attacks: its pages explain them or test for them.
 ATTACK_SUBJECT = _any_of(
     "penetration test\\w*|pen-?test\\w*|red.?team\\w*|ctf|capture the flag|offensive security|ethical hack\\w*",
     "bug bounty|exploit(?:ation|s)?|privilege escalation|reverse shells?|metasploit",

@@ -1,7 +1,7 @@
-"""Text that is written so that a reader or a pattern misses it, put back together.
+"""Undoes obfuscation: text that is written so that a reader or a pattern misses it.
 
-Evasion is answered by decoding, not by more words: quotes inside a command, strings glued from pieces, escapes, and
-blobs of base64 or hex are turned into what they run as, and then scanned like anything else.
+Evasion is countered by decoding, not by more patterns: quotes inside a command, concatenated strings, escapes, and
+blobs of base64 or hex are turned into what they run as, and then scanned like any other text.
 """
 
 import base64
@@ -21,7 +21,7 @@ _EMPTY_QUOTES = re.compile(r"(?<=[a-z])(?:''|\"\"|``)(?=[a-z])", re.IGNORECASE)
 _QUOTED_LETTER = re.compile(r"(?<=[a-z])(['\"])([a-z])\1(?=[a-z])", re.IGNORECASE)
 _BACKSLASHED = re.compile(r"(?<=[a-z])\\(?=[ac-mo-qsu-wyz])(?=[a-z]{1,6}[\s\\'\"-])")
 _FIELD_SEPARATOR = re.compile(r"\$\{?IFS(?:%\?\?)?\}?(?:\$\d)?")
-_GLUED_STRINGS = re.compile(r"(['\"])\s*(?:\+|\.(?=\s*['\"]))\s*(['\"])")
+_CONCATENATED_STRINGS = re.compile(r"(['\"])\s*(?:\+|\.(?=\s*['\"]))\s*(['\"])")
 _PATH_PIECES = re.compile(r"['\"]\s*/\s*['\"]")
 _JOINED_PATH = re.compile(r"\bjoin\(([^()\n]{1,200}(?:\([^()\n]{0,60}\))?[^()\n]{0,120})\)")
 _HEX_ESCAPE = re.compile(r"\\x([2-7][0-9a-fA-F])|\\u00([2-7][0-9a-fA-F])|\\0?([1-3]?[0-7]{2})(?![0-9])")
@@ -38,21 +38,21 @@ _BASE85_BLOB = re.compile(r"['\"]([!-~]{40,})['\"]")
 class Decoded(msgspec.Struct, frozen=True):
     line: int
     text: str
-    how: str
+    encoding: str
 
 
-def fold(text: str) -> str | None:
-    """The text with its pieces joined and escapes resolved, or None when nothing was hidden. Lines stay in place."""
-    folded = text
+def deobfuscate(text: str) -> str | None:
+    """The text with strings joined and escapes resolved, or None if nothing changed. Line numbers stay the same."""
+    plain = text
     for needles, pattern, replacement in _steps():
-        if any(needle in folded for needle in needles):
-            folded = pattern.sub(replacement, folded)
-    return folded if folded != text else None
+        if any(needle in plain for needle in needles):
+            plain = pattern.sub(replacement, plain)
+    return plain if plain != text else None
 
 
 @cache
 def _steps() -> tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
-    """What to undo, in order: the characters without which a step cannot apply, its pattern, what it puts there."""
+    """The steps in order: the characters that a step requires, its pattern, its replacement."""
     return (
         (("''", '""', "``"), _EMPTY_QUOTES, ""),
         (("'", '"'), _QUOTED_LETTER, r"\2"),
@@ -62,7 +62,7 @@ def _steps() -> tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re
         (("CharCode(", "[char", "bytes([", "bytearray(["), _CHARACTER_LIST, _listed_characters),
         (("\\",), _BACKSLASHED, ""),
         (("`",), _POWERSHELL_TICK, ""),
-        (("+", "."), _GLUED_STRINGS, _keep_newlines),
+        (("+", "."), _CONCATENATED_STRINGS, _keep_newlines),
         (("join(",), _JOINED_PATH, _joined_path),
         (("/",), _PATH_PIECES, "/"),
     )
@@ -72,12 +72,12 @@ def decoded_blobs(text: str) -> list[Decoded]:
     """Every long run of base64, hex or base85 that decodes to readable text."""
     found: list[Decoded] = []
     budget = MAX_DECODED
-    for start, how, raw in _candidates(text):
+    for start, encoding, raw in _candidates(text):
         if len(found) >= MAX_BLOBS or budget <= 0:
             break
         if (readable := _readable(raw)) is not None:
             budget -= len(readable)
-            found.append(Decoded(text.count("\n", 0, start) + 1, readable, how))
+            found.append(Decoded(text.count("\n", 0, start) + 1, readable, encoding))
     return found
 
 
@@ -93,7 +93,7 @@ def _candidates(text: str) -> Iterator[tuple[int, str, bytes]]:
 
 
 def _from_base64(blob: str) -> bytes | None:
-    # An identifier or a path is not base64: those have no mix of cases and digits.
+    # Without a mix of cases and digits it is an identifier or a path, not base64.
     if blob.islower() or blob.isupper() or blob.isdigit():
         return None
     body = blob.rstrip("=").replace("-", "+").replace("_", "/")

@@ -1,4 +1,4 @@
-"""Skills on disk: which folders under a path are skills, and their files."""
+"""Skills on disk: the skill folders under a path, and their files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ IGNORED = {".git", "node_modules", "__pycache__", ".venv", ".DS_Store"}
 class SkillFolder(msgspec.Struct, frozen=True):
     path: str
     files: Mapping[str, bytes]
-    findings: tuple[Finding, ...]  # what only the disk shows: links
+    findings: tuple[Finding, ...]  # symlinks, which only the disk shows
 
 
 def find_skills(path: Path) -> list[Path]:
@@ -38,7 +38,7 @@ def read_skill(path: Path) -> SkillFolder:
         if entry.is_symlink():
             links.append(finding_for("FILE-SYMLINK", name, f"-> {entry.readlink()}"))
         elif entry.is_file():
-            # One byte more than may be read is enough to know that there is more.
+            # One byte over the limit is enough to know that the file exceeds it.
             with entry.open("rb") as file:
                 files[name] = file.read(MAX_SKILL + 1)
     return SkillFolder(str(path), files, tuple(links))

@@ -1,7 +1,7 @@
-"""The YAML between the two lines of dashes.
+"""Front matter: the YAML between two lines of ---.
 
-Only a missing or unusable name or description, or YAML that is unsafe to read, is an error. The rest of the
-specification is broken by nearly half of the published skills, so it is a warning.
+Only a missing or invalid name or description, or YAML that is unsafe to parse, is an error. Nearly half of the
+published skills violate the rest of the specification, so that is a warning.
 """
 
 import re
@@ -19,32 +19,17 @@ MAX_DESCRIPTION, SPEC_DESCRIPTION = 8_000, 1_024
 SPEC_NAME_FORM = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SEMVER = re.compile(r"v?\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.+-]{1,60})?")
 KNOWN_KEYS = {
-    "name",
-    "description",
-    "license",
-    "compatibility",
-    "metadata",
-    "allowed-tools",
-    "version",
-    "tags",
-    "category",
+    *("name", "description", "license", "compatibility", "metadata", "allowed-tools", "version", "tags", "category"),
+    *("author", "model", "disable-model-invocation", "user-invocable", "argument-hint", "context", "agent", "hooks"),
 }
-KNOWN_KEYS |= {
-    "author",
-    "model",
-    "disable-model-invocation",
-    "user-invocable",
-    "argument-hint",
-    "context",
-    "agent",
-    "hooks",
-}
+TOO_COMPLEX = "front matter is nested or aliased far beyond what a skill needs"
+PYTHON_OBJECTS = "front matter contains tags that create Python objects"
 KEY_LINE = re.compile(r"^([A-Za-z][\w-]{0,40}):[ \t]*(.*)$")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UnsafeYaml(ValueError):
-    """The front matter is built to exhaust or exploit its reader."""
+    """The front matter would exhaust or exploit a parser."""
 
 
 def split(text: str) -> tuple[str, str] | None:
@@ -81,7 +66,7 @@ def _fields(source: str) -> tuple[dict[str, Any], list[str]]:
             raise
         return _line_by_line(source), ["front matter is not valid YAML; it was read line by line"]
     if not isinstance(loaded, dict):
-        return {}, ["front matter is not a list of fields"]
+        return {}, ["front matter is not a mapping of fields"]
     return {str(key): value for key, value in loaded.items()}, []
 
 
@@ -91,9 +76,9 @@ def _refuse_unsafe(source: str) -> None:
         aliases += isinstance(event, yaml.AliasEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH or aliases > MAX_ALIASES:
-            raise UnsafeYaml("front matter is nested or aliased far beyond what a skill needs")
+            raise UnsafeYaml(TOO_COMPLEX)
         if str(getattr(event, "tag", None) or "").startswith(("tag:yaml.org,2002:python", "!!python", "!python")):
-            raise UnsafeYaml("front matter asks its reader to build Python objects")
+            raise UnsafeYaml(PYTHON_OBJECTS)
 
 
 def _line_by_line(source: str) -> dict[str, Any]:
@@ -123,7 +108,7 @@ def _errors(name: str, description: str) -> list[str]:
     if not name:
         errors.append("front matter has no name")
     elif len(name) > MAX_NAME or not name.isprintable() or re.search(r"[/\\]|\.\.", name):
-        errors.append(f"the name is not usable: up to {MAX_NAME} printable characters, no slashes")
+        errors.append(f"the name is invalid: it must have up to {MAX_NAME} printable characters and no slashes")
     if not description:
         errors.append("front matter has no description")
     elif len(description) > MAX_DESCRIPTION:

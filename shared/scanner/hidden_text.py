@@ -1,4 +1,4 @@
-"""Characters that people do not see and agents do, and the plain text they stand for."""
+"""Characters that people do not see but agents read, and their plain-text equivalents."""
 
 import re
 from itertools import islice
@@ -10,12 +10,12 @@ VARIATION_RUN = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
 # A flag emoji is spelled in tag characters after a black flag; that is what they are for.
 FLAG_EMOJI = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,8}\U000e007f")
 SPLIT_WORD = re.compile("(?<=[A-Za-z])[\u200b\u200c\u2060\ufeff\u180e\u00ad]+(?=[A-Za-z])")
-SPLIT_WORDS = 4
-MIXED_WORDS = 3
-SHORTEST_WORD = 4
+MIN_SPLIT_WORDS = 4
+MIN_MIXED_WORDS = 3
+MIN_WORD_LENGTH = 4
 MIXED_WORD = re.compile(r"[A-Za-z]*[\u0370-\u04ff][A-Za-z\u0370-\u04ff]*")
 
-# Letters that are drawn like Latin ones. Only those that people confuse in running text.
+# Letters that look like Latin ones: only those that people confuse in running text.
 LOOK_ALIKES = dict(
     zip(
         "асеорхуіјѕԁһԛԝмткнвгАВСЕНІЈКМОРЅТХУΑΒΕΖΗΙΚΜΝΟΡΤΥΧαορυνι",
@@ -31,7 +31,7 @@ _PLAIN |= {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x00A0: " ", 0x20
 _PLAIN |= {0x0B: " ", 0x0C: " ", 0x0D: " ", 0x00: " "}
 # Full-width forms read as ASCII to a model.
 _PLAIN |= {0xFF01 + offset: chr(0x21 + offset) for offset in range(94)}
-# Tag characters spell ASCII; what they spell is what the agent reads.
+# Tag characters encode ASCII, which is what the agent reads.
 _PLAIN |= {0xE0020 + offset: chr(0x20 + offset) for offset in range(95)}
 
 
@@ -48,7 +48,7 @@ def mixed_script_words(text: str) -> list[str]:
 
 
 def _imitates(word: str) -> bool:
-    if len(word) < SHORTEST_WORD or not any(letter.isascii() for letter in word):
+    if len(word) < MIN_WORD_LENGTH or not any(letter.isascii() for letter in word):
         return False
     return all(letter.isascii() or letter in LOOK_ALIKES for letter in word)
 
@@ -58,7 +58,7 @@ def spelled_in_tags(text: str) -> str:
 
 
 def find_hidden(text: str) -> list[tuple[str, int, str]]:
-    """(rule, offset, what to show) for the first of each kind of hidden character in a text."""
+    """(rule, offset, excerpt) for the first of each kind of hidden character in a text."""
     found = []
     cleaned = FLAG_EMOJI.sub(lambda m: " " * len(m.group()), text)
     if (match := TAG_CHARACTERS.search(cleaned)) and len(match.group()) >= 3:
@@ -71,12 +71,12 @@ def find_hidden(text: str) -> list[tuple[str, int, str]]:
         )
     if match := VARIATION_RUN.search(cleaned):
         found.append(("UNICODE-VARIATION", match.start(), f"{len(match.group())} variation selectors in a row"))
-    if len(words := mixed_script_words(cleaned)) >= MIXED_WORDS:
+    if len(words := mixed_script_words(cleaned)) >= MIN_MIXED_WORDS:
         found.append(("UNICODE-MIXED-TEXT", cleaned.find(words[0]), " ".join(words[:8])))
     return found
 
 
 def _split_word(text: str) -> re.Match[str] | None:
-    """Words cut up by invisible characters; one alone may be a slip of an editor."""
-    splits = list(islice(SPLIT_WORD.finditer(text), SPLIT_WORDS))
-    return splits[0] if len(splits) >= SPLIT_WORDS else None
+    """Words split by invisible characters; a single one may be an editing accident."""
+    splits = list(islice(SPLIT_WORD.finditer(text), MIN_SPLIT_WORDS))
+    return splits[0] if len(splits) >= MIN_SPLIT_WORDS else None

@@ -1,4 +1,4 @@
-"""What is in the folder: which files are text, what the others are, and which of them should not be there at all."""
+"""The files of a skill: which are text, what the others are, and which violate a rule."""
 
 import hashlib
 import re
@@ -7,26 +7,16 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.archives import Opened, open_archive
+from shared.scanner.archives import ArchiveContents, open_archive
 from shared.scanner.report import ScannedFile
 
 MAX_TEXT_FILE = 1_000_000
 MAX_SKILL = 10_000_000
 MAX_FILES = 500
 
-PROGRAM_MAGIC = tuple(
-    bytes.fromhex(magic)
-    for magic in (
-        "7f454c46",
-        "4d5a",
-        "cafebabe",
-        "feedface",
-        "feedfacf",
-        "cffaedfe",
-        "cefaedfe",
-        "0061736d",
-        "6465780a",
-    )
+PROGRAM_MAGIC = (
+    *(b"\x7fELF", b"MZ", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xcf\xfa\xed\xfe"),
+    *(b"\xce\xfa\xed\xfe", b"\0asm", b"dex\n"),
 )
 COMPILED_CODE = (
     *(".pyc", ".pyo", ".class", ".jar", ".so", ".dylib", ".dll", ".exe", ".node", ".o", ".a", ".wasm", ".msi", ".dmg"),
@@ -34,47 +24,24 @@ COMPILED_CODE = (
 )
 ARCHIVE_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!", b"\x28\xb5\x2f\xfd")
 OFFICE = (
-    ".docx",
-    ".xlsx",
-    ".pptx",
-    ".odt",
-    ".ods",
-    ".odp",
-    ".dotx",
-    ".potx",
-    ".xltx",
-    ".epub",
-    ".vsdx",
-    ".docm",
-    ".xlsm",
+    *(".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".dotx", ".potx", ".xltx", ".epub", ".vsdx", ".docm", ".xlsm"),
 )
 MEDIA_MAGIC = (
     *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF", b"OTTO", b"wOFF", b"wOF2", b"\0\1\0\0", b"ttcf", b"true"),
-    *(
-        b"ID3",
-        b"OggS",
-        b"fLaC",
-        b"\0\0\1\0",
-        b"BM",
-        b"SQLite format 3",
-        b"II*\0",
-        b"MM\0*",
-        b"\x1aE\xdf\xa3",
-        b"PAR1",
-        b"\x93NUMPY",
-    ),
+    *(b"ID3", b"OggS", b"fLaC", b"\0\0\1\0", b"BM", b"SQLite format 3", b"II*\0", b"MM\0*", b"\x1aE\xdf\xa3"),
+    *(b"PAR1", b"\x93NUMPY"),
 )
 UNSAFE_PATH = re.compile(r"^[/~]|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|(^|/)\.\.(/|$)")
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One file of a skill: text to match, or the rule that its kind breaks, or neither (a picture)."""
+    """One file of a skill: text to match, or the rule that it violates, or neither (an image)."""
 
     record: ScannedFile
     text: str | None = None
-    breaks: str = ""
+    rule_id: str = ""
     detail: str = ""
-    packed: bool = False  # found inside an archive: read, but not a file of the skill
+    in_archive: bool = False  # scanned, but not a file of the skill itself
 
 
 class Inventory(msgspec.Struct, frozen=True):
@@ -84,20 +51,20 @@ class Inventory(msgspec.Struct, frozen=True):
 
 
 def take_inventory(files: Mapping[str, bytes]) -> Inventory:
-    """SKILL.md first: under a bound it is the last thing that may be left out."""
+    """SKILL.md comes first: it must be the last file that a limit leaves out."""
     records = {path: ScannedFile(path, hashlib.sha256(files[path]).hexdigest(), len(files[path])) for path in files}
     items: list[Item] = []
     incomplete: list[str] = []
     total = 0
     for count, path in enumerate(sorted(files, key=_reading_order)):
         total += len(files[path])
-        if reason := _over_bound(count, total):
+        if reason := _exceeded_limit(count, total):
             items.append(Item(_skipped(records[path], reason)))
             incomplete.append(f"{path}: {reason}")
             continue
-        found = look_at(records[path], files[path], room=MAX_SKILL - total)
-        total += sum(item.record.size for item in found if item.packed)
-        incomplete += [reason for item in found for reason in _cut_short(item)]
+        found = classify(records[path], files[path], max_bytes=MAX_SKILL - total)
+        total += sum(item.record.size for item in found if item.in_archive)
+        incomplete += [reason for item in found for reason in _truncation(item)]
         items += found
     return Inventory(tuple(items), _bounded(incomplete), content_hash(records.values()))
 
@@ -107,43 +74,42 @@ def content_hash(records: Iterable[ScannedFile]) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def look_at(record: ScannedFile, content: bytes, room: int = MAX_SKILL) -> list[Item]:
-    """The file itself, and the files inside it when it is an archive that can be read."""
+def classify(record: ScannedFile, content: bytes, max_bytes: int = MAX_SKILL) -> list[Item]:
+    """The file itself, and its members if it is a readable archive."""
     name = record.path.lower()
     if UNSAFE_PATH.search(record.path):
         return [Item(record, _text_of(content), "FILE-UNSAFE-PATH", record.path[:120])]
     if content.startswith(PROGRAM_MAGIC) or name.endswith(COMPILED_CODE):
         return [Item(_skipped(record, "compiled code"), None, "FILE-PROGRAM", PurePosixPath(record.path).name)]
     if content.startswith(ARCHIVE_MAGIC) or content[257:262] == b"ustar":
-        return _look_inside(record, open_archive(content, room))
+        return _classify_archive(record, open_archive(content, max_bytes))
     is_media = content.startswith(MEDIA_MAGIC) or content[4:8] == b"ftyp"
     text = None if is_media and b"\0" in content[:4096] else _text_of(content)
     if text is None:
-        breaks = "" if is_media else "FILE-UNKNOWN-DATA"
-        return [Item(_skipped(record, "binary"), None, breaks, PurePosixPath(record.path).name)]
+        rule_id = "" if is_media else "FILE-UNKNOWN-DATA"
+        return [Item(_skipped(record, "binary"), None, rule_id, PurePosixPath(record.path).name)]
     return [Item(record, text)]
 
 
-def _look_inside(record: ScannedFile, opened: Opened) -> list[Item]:
-    if any(name.lower().endswith("vbaproject.bin") for name in opened.members):
+def _classify_archive(record: ScannedFile, archive: ArchiveContents) -> list[Item]:
+    if any(name.lower().endswith("vbaproject.bin") for name in archive.members):
         return [Item(_skipped(record, "document"), None, "FILE-MACRO", "vbaProject.bin")]
-    if record.path.lower().endswith(OFFICE) and not opened.breaks:
+    if record.path.lower().endswith(OFFICE) and not archive.rule_id:
         return [Item(_skipped(record, "document"))]
-    items = [Item(_skipped(record, "archive, its files were read"), None, opened.breaks, opened.detail)]
-    for name, content in opened.members.items():
-        items.append(_look_at_member(f"{record.path}!{name}", content))
-    return items
+    item = Item(_skipped(record, "archive, its files were read"), None, archive.rule_id, archive.detail)
+    members = [_classify_member(f"{record.path}!{name}", content) for name, content in archive.members.items()]
+    return [item, *members]
 
 
-def _look_at_member(path: str, content: bytes) -> Item:
+def _classify_member(path: str, content: bytes) -> Item:
     record = ScannedFile(path, hashlib.sha256(content).hexdigest(), len(content))
     if content.startswith(ARCHIVE_MAGIC) and not path.lower().endswith(OFFICE):
-        return Item(record, None, "FILE-ARCHIVE", "an archive inside an archive", packed=True)
-    return msgspec.structs.replace(look_at(record, content)[0], packed=True)
+        return Item(record, None, "FILE-ARCHIVE", "an archive inside an archive", in_archive=True)
+    return msgspec.structs.replace(classify(record, content)[0], in_archive=True)
 
 
 def _text_of(content: bytes) -> str | None:
-    """Text in UTF-8 or UTF-16, else Latin-1 when it has next to no control characters; None for binary data."""
+    """Text in UTF-8 or UTF-16, else Latin-1 if it has almost no control characters; None for binary data."""
     head = content[: MAX_TEXT_FILE + 4]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _looks_utf16(head):
         return head.decode("utf-16", "replace") if head[:1] in b"\xff\xfe" else _decode_utf16(head)
@@ -174,13 +140,13 @@ def _reading_order(path: str) -> tuple[bool, int, str]:
     return (PurePosixPath(path).name.lower() != "skill.md", path.count("/"), path)
 
 
-def _over_bound(count: int, total: int) -> str:
+def _exceeded_limit(count: int, total: int) -> str:
     if count >= MAX_FILES:
         return f"not read: more than {MAX_FILES} files"
-    return f"not read: more than {MAX_SKILL // 1_000_000} MB in all" if total > MAX_SKILL else ""
+    return f"not read: more than {MAX_SKILL // 1_000_000} MB in total" if total > MAX_SKILL else ""
 
 
-def _cut_short(item: Item) -> list[str]:
+def _truncation(item: Item) -> list[str]:
     if item.text is None or item.record.size <= MAX_TEXT_FILE:
         return []
     return [

@@ -1,5 +1,6 @@
-"""Keys left in a skill, found by the structured plugins of detect-secrets: those that know the form of one provider's
-key. Guessing plugins (entropy, keywords) cry wolf on documentation. A leak is a concern about care, never malice."""
+"""Keys left in a skill, found by the structured plugins of detect-secrets, which know the key format of one provider.
+Heuristic plugins (entropy, keywords) raise false alarms on documentation. A leak is carelessness, not malice, so it is
+never more than a concern."""
 
 import re
 from functools import cache
@@ -12,32 +13,30 @@ import msgspec
 from shared.scanner.matching import Hit
 
 # Module and class of each structured plugin. Loaded on the first line that looks like a key: importing costs 0.2 s.
-PLUGINS = (
-    *(
-        ("aws", "AWSKeyDetector"),
-        ("azure_storage_key", "AzureStorageKeyDetector"),
-        ("discord", "DiscordBotTokenDetector"),
-    ),
-    *(
-        ("github_token", "GitHubTokenDetector"),
-        ("gitlab_token", "GitLabTokenDetector"),
-        ("mailchimp", "MailchimpDetector"),
-    ),
-    *(("npm", "NpmDetector"), ("openai", "OpenAIDetector"), ("private_key", "PrivateKeyDetector")),
-    *(("pypi_token", "PypiTokenDetector"), ("sendgrid", "SendGridDetector"), ("slack", "SlackDetector")),
-    *(
-        ("square_oauth", "SquareOAuthDetector"),
-        ("stripe", "StripeDetector"),
-        ("telegram_token", "TelegramBotTokenDetector"),
-    ),
-    ("twilio", "TwilioKeyDetector"),
-)
+PLUGINS = {
+    "aws": "AWSKeyDetector",
+    "azure_storage_key": "AzureStorageKeyDetector",
+    "discord": "DiscordBotTokenDetector",
+    "github_token": "GitHubTokenDetector",
+    "gitlab_token": "GitLabTokenDetector",
+    "mailchimp": "MailchimpDetector",
+    "npm": "NpmDetector",
+    "openai": "OpenAIDetector",
+    "private_key": "PrivateKeyDetector",
+    "pypi_token": "PypiTokenDetector",
+    "sendgrid": "SendGridDetector",
+    "slack": "SlackDetector",
+    "square_oauth": "SquareOAuthDetector",
+    "stripe": "StripeDetector",
+    "telegram_token": "TelegramBotTokenDetector",
+    "twilio": "TwilioKeyDetector",
+}
 PLACEHOLDER = re.compile(
     r"example|placeholder|your[-_]?|xxx|dummy|fake|sample|test|redacted|changeme|replace|insert|\.\.\.|<|>|123456|abcdef"
     r"|00000|aaaa|deadbeef|foo|bar\b",
     re.IGNORECASE,
 )
-LINE = 1000
+MAX_LINE = 1000
 
 
 class Leak(msgspec.Struct, frozen=True):
@@ -47,7 +46,7 @@ class Leak(msgspec.Struct, frozen=True):
 
 
 def find_leaks(candidates: list[Hit], lines: list[str]) -> list[Leak]:
-    """`candidates` are lines in which the rule pack saw the beginning of a key."""
+    """`candidates` are the lines where the rule pack matched the beginning of a key."""
     leaks = []
     for number in sorted({hit.line for hit in candidates}):
         leaks += _leaks_in(lines[number - 1], number, lines)
@@ -59,8 +58,8 @@ def _leaks_in(text: str, number: int, lines: list[str]) -> list[Leak]:
     found = (
         Leak(str(plugin.secret_type), number, redact(text, match.group()))
         for plugin in _plugins()
-        for form in plugin.denylist
-        for match in form.finditer(text[:LINE])
+        for pattern in plugin.denylist
+        for match in pattern.finditer(text[:MAX_LINE])
         if not _is_placeholder(match.group(), text, following)
     )
     return list(islice(found, 1))
@@ -68,7 +67,7 @@ def _leaks_in(text: str, number: int, lines: list[str]) -> list[Leak]:
 
 def redact(text: str, secret: str) -> str:
     """Enough to find the place, not enough to use the key."""
-    shown = " ".join(text[:LINE].replace(secret, f"{secret[:4]}…[redacted]").split())
+    shown = " ".join(text[:MAX_LINE].replace(secret, f"{secret[:4]}…[redacted]").split())
     return shown[:120]
 
 
@@ -81,4 +80,4 @@ def _is_placeholder(secret: str, text: str, following: list[str]) -> bool:
 
 @cache
 def _plugins() -> tuple[Any, ...]:
-    return tuple(getattr(import_module(f"detect_secrets.plugins.{module}"), name)() for module, name in PLUGINS)
+    return tuple(getattr(import_module(f"detect_secrets.plugins.{module}"), name)() for module, name in PLUGINS.items())

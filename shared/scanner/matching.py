@@ -1,4 +1,4 @@
-"""Rules against one text file: yara-x finds, context decides what a hit is worth."""
+"""Matches rules against one text file: yara-x finds matches, the context decides which of them count."""
 
 import re
 import threading
@@ -11,18 +11,19 @@ import yara_x
 
 from shared.scanner import decoding, hidden_text
 from shared.scanner.context import HIDDEN, Place, TextLayout, text_layout_for
-from shared.scanner.pack import Pack, Rule, load_excuses, load_matcher, load_pack, rule_id_of
+from shared.scanner.pack import Pack, Rule, load_exclusions, load_matcher, load_pack, rule_id_of
 
-MAX_MATCHES = 2000
+MAX_MATCHES_PER_PATTERN = 2000
 _scanners = threading.local()
-EXCERPT = 160
-# A backslash (a tick, a caret) at the end of a line continues the command. Both bytes become spaces: offsets hold.
+EXCERPT_LENGTH = 160
+# A backslash (a tick, a caret) at the end of a line continues the command. Two spaces replace the two bytes, so that
+# offsets stay valid.
 CONTINUATION = re.compile(rb"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
 URL = re.compile(r"\b(?:https?|ftp)://([^\s\"'`<>|)\\]+)")
 
 
 class TooManyMatches(Exception):
-    """A pattern hit so often that its later hits were not read."""
+    """A pattern matched so often that its later matches were not read."""
 
 
 class OutOfTime(Exception):
@@ -43,7 +44,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def live(self) -> bool:
-        """Done rather than described: a warning, a bad example or, for a sentence, a quotation describes."""
+        """False for a mere description: a warning, a bad example or, for a sentence, a quotation."""
         if not self.rule.documentable:
             return True
         return not (self.place.documented or (self.place.quoted and self.rule.is_sentence))
@@ -67,7 +68,7 @@ class _Match(msgspec.Struct, frozen=True):
 
 
 class TextFile(msgspec.Struct, frozen=True):
-    """`text` is what is matched: as an agent reads it. `original` is what is quoted and decoded."""
+    """`text` is matched: what an agent reads. `original` is quoted and decoded."""
 
     path: str
     text: str
@@ -76,32 +77,32 @@ class TextFile(msgspec.Struct, frozen=True):
 
 
 def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
-    """All hits in a file: as written, with its tricks undone, and inside what it decodes to."""
+    """All hits in a file: as written, deobfuscated, and inside decoded blobs."""
     pack = load_pack()
-    page = text_layout_for(file.path, file.text, file.about_attacks)
-    hits = _hits_in(pack, file.path, page, file.text, deadline)
+    layout = text_layout_for(file.path, file.text, file.about_attacks)
+    hits = _hits_in(pack, file.path, layout, file.text, deadline)
     seen = {(hit.rule.id, hit.line) for hit in hits}
-    if (folded := decoding.fold(file.text)) is not None:
-        hits += [h for h in _hits_in(pack, file.path, page, folded, deadline) if (h.rule.id, h.line) not in seen]
+    if (plain := decoding.deobfuscate(file.text)) is not None:
+        hits += [h for h in _hits_in(pack, file.path, layout, plain, deadline) if (h.rule.id, h.line) not in seen]
     for blob in decoding.decoded_blobs(file.original):
         deadline.check()
-        hits += _hits_in_blob(pack, file.path, page, blob, deadline)
+        hits += _hits_in_blob(pack, file.path, layout, blob, deadline)
     return hits
 
 
-def _hits_in(pack: Pack, path: str, page: TextLayout, text: str, deadline: Deadline) -> list[Hit]:
+def _hits_in(pack: Pack, path: str, layout: TextLayout, text: str, deadline: Deadline) -> list[Hit]:
     data = text.encode("utf-8", "surrogatepass").lower()
     lines, commands = _Lines(data), _Lines(CONTINUATION.sub(b"  ", data))
     hits: dict[tuple[str, int], Hit] = {}
     for match in _matches(data, deadline):
         line, column = lines.locate(match.start)
-        place = page.at(line, column)
+        place = layout.at(line, column)
         rule = pack.rules[match.rule]
         found = data[match.start : match.end].decode("utf-8", "replace")
         known = hits.get((rule.id, line))
         if (known is not None and known.live) or not _counts(rule, place) or _is_trusted(pack, rule, data, match):
             continue
-        excerpt = excerpt_of(page.lines[line - 1], column)
+        excerpt = excerpt_of(layout.lines[line - 1], column)
         command = commands.locate(match.start)[0]
         hits[rule.id, line] = Hit(
             rule=rule,
@@ -116,18 +117,18 @@ def _hits_in(pack: Pack, path: str, page: TextLayout, text: str, deadline: Deadl
     return list(hits.values())
 
 
-def _hits_in_blob(pack: Pack, path: str, page: TextLayout, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
-    """What a blob decodes to was meant not to be read, so it stands in hidden text wherever the blob stands."""
+def _hits_in_blob(pack: Pack, path: str, layout: TextLayout, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
+    """Encoded text was meant not to be read, so it counts as hidden wherever the blob is."""
     text = hidden_text.plain(blob.text)
     data = text.encode("utf-8", "surrogatepass").lower()
-    documented = page.at(blob.line, 1).documented
+    documented = layout.at(blob.line, 1).documented
     hits = []
     for match in _matches(data, deadline):
         rule = pack.rules[match.rule]
         if _is_trusted(pack, rule, data, match):
             continue
         found = data[match.start : match.end].decode("utf-8", "replace")
-        excerpt = f"{blob.how} of: {excerpt_of(' '.join(text.split()), 1)}"
+        excerpt = f"{blob.encoding} of: {excerpt_of(' '.join(text.split()), 1)}"
         place = Place(HIDDEN, documented)
         hits.append(
             Hit(
@@ -145,16 +146,16 @@ def _hits_in_blob(pack: Pack, path: str, page: TextLayout, blob: decoding.Decode
 
 
 def _matches(data: bytes, deadline: Deadline) -> list[_Match]:
-    # The added line end closes the last command of a file that has none.
+    # The added newline ends the last command of a file without one.
     data = CONTINUATION.sub(b"  ", data) + b"\n"
     matches = list(_yara_matches(load_matcher, data, deadline))
-    excuses = _excuses(matches, data, deadline)
-    matches = [match for match in matches if not any(_overlap(match, excuse) for excuse in excuses.get(match.rule, ()))]
-    return sorted(matches, key=lambda m: (m.start, m.rule))
+    exclusions = _exclusions(matches, data, deadline)
+    counted = [m for m in matches if not any(_overlap(m, exclusion) for exclusion in exclusions.get(m.rule, ()))]
+    return sorted(counted, key=lambda m: (m.start, m.rule))
 
 
-def _excuses(matches: list[_Match], data: bytes, deadline: Deadline) -> dict[str, list[_Match]]:
-    """What the `unless` patterns find on the lines of the matches that have any, by rule."""
+def _exclusions(matches: list[_Match], data: bytes, deadline: Deadline) -> dict[str, list[_Match]]:
+    """Matches of the `unless` patterns by rule, on the lines of the matches whose rules have any."""
     rules = load_pack().rules
     spans = sorted({_whole_lines(data, match) for match in matches if rules[match.rule].unless})
     found: dict[str, list[_Match]] = {}
@@ -165,10 +166,10 @@ def _excuses(matches: list[_Match], data: bytes, deadline: Deadline) -> dict[str
         starts.append(position)
         position += end - start + 1
     window = b"\n".join(data[start:end] for start, end in spans)
-    for excuse in _yara_matches(load_excuses, window, deadline):
-        index = bisect_right(starts, excuse.start) - 1
+    for match in _yara_matches(load_exclusions, window, deadline):
+        index = bisect_right(starts, match.start) - 1
         shift = spans[index][0] - starts[index]
-        found.setdefault(excuse.rule, []).append(_Match(excuse.rule, excuse.start + shift, excuse.end + shift))
+        found.setdefault(match.rule, []).append(_Match(match.rule, match.start + shift, match.end + shift))
     return found
 
 
@@ -181,7 +182,7 @@ def _yara_matches(load: Callable[[], yara_x.Rules], data: bytes, deadline: Deadl
     for rule in _scan(load, data, deadline).matching_rules:
         rule_id = rule_id_of(rule.identifier)
         for pattern in rule.patterns:
-            if len(pattern.matches) >= MAX_MATCHES:
+            if len(pattern.matches) >= MAX_MATCHES_PER_PATTERN:
                 raise TooManyMatches
             yield from (_Match(rule_id, match.offset, match.offset + match.length) for match in pattern.matches)
 
@@ -197,17 +198,17 @@ def _scan(load: Callable[[], yara_x.Rules], data: bytes, deadline: Deadline) -> 
 
 
 def _scanner_of_this_thread(load: Callable[[], yara_x.Rules]) -> yara_x.Scanner:
-    """A scanner may be used again, but not by two threads; making one costs as much as scanning a page."""
+    """A scanner can be reused, but not by two threads; creating one costs as much as scanning a page."""
     scanner = getattr(_scanners, load.__name__, None)
     if scanner is None:
         scanner = yara_x.Scanner(load())
-        scanner.max_matches_per_pattern(MAX_MATCHES)
+        scanner.max_matches_per_pattern(MAX_MATCHES_PER_PATTERN)
         setattr(_scanners, load.__name__, scanner)
     return scanner
 
 
-def _overlap(match: _Match, excuse: _Match) -> bool:
-    return match.start < excuse.end and excuse.start < match.end
+def _overlap(match: _Match, exclusion: _Match) -> bool:
+    return match.start < exclusion.end and exclusion.start < match.end
 
 
 def _counts(rule: Rule, place: Place) -> bool:
@@ -215,7 +216,7 @@ def _counts(rule: Rule, place: Place) -> bool:
 
 
 def _is_trusted(pack: Pack, rule: Rule, data: bytes, match: _Match) -> bool:
-    """Every address in the command is on the list that the rule names; one that is not spoils it."""
+    """True if every address in the command is on the trusted list of the rule."""
     if not rule.trusted:
         return False
     start, end = _whole_lines(data, match)
@@ -241,9 +242,9 @@ def _lists(entry: str, host: str, path: str) -> bool:
 
 
 def excerpt_of(line: str, column: int) -> str:
-    start = max(0, min(column - 1, len(line)) - 40) if len(line) > EXCERPT else 0
-    shown = " ".join(line[start : start + EXCERPT].split())
-    return ("… " if start else "") + shown + (" …" if start + EXCERPT < len(line) else "")
+    start = max(0, min(column - 1, len(line)) - 40) if len(line) > EXCERPT_LENGTH else 0
+    shown = " ".join(line[start : start + EXCERPT_LENGTH].split())
+    return ("… " if start else "") + shown + (" …" if start + EXCERPT_LENGTH < len(line) else "")
 
 
 class _Lines:

@@ -1,7 +1,7 @@
-"""Near-duplicates. Most malicious skills are copies of each other with the name changed; so are their signatures.
+"""Near-duplicates. Most malicious skills are renamed copies of each other, so their signatures are alike.
 
-One-permutation MinHash: every run of three words is hashed once, the hash chooses a slot, each slot keeps its least
-value. The share of equal slots estimates the share of common word runs.
+One-permutation MinHash: every three consecutive words are hashed once, the hash selects a slot, each slot keeps its
+smallest value. The share of equal slots estimates the share of common word triples.
 """
 
 import re
@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 SLOTS = 64
 BANDS = 16
 SHINGLE = 3
-ALIKE = 0.7
-MAX_TEXT = 400_000  # the first part tells copies apart; hashing all of a large skill would take longer than scanning it
+MIN_SIMILARITY = 0.7
+MAX_TEXT = 400_000  # enough to recognise a copy; hashing all of a large skill would take longer than scanning it
 WORD = re.compile(r"[^\W_]+")
 
 Signature = tuple[int, ...]
 
 
-def sign(text: str) -> Signature:
+def signature_of(text: str) -> Signature:
     """Line ends, case, punctuation and the byte order mark make no difference."""
     words = WORD.findall(text[:MAX_TEXT].lower())
     slots = [-1] * SLOTS
@@ -30,12 +30,12 @@ def sign(text: str) -> Signature:
 
 
 def similar_to(
-    signature: Sequence[int], known: Mapping[str, Sequence[int]], at_least: float = ALIKE
+    signature: Sequence[int], known: Mapping[str, Sequence[int]], at_least: float = MIN_SIMILARITY
 ) -> list[tuple[str, float]]:
     """The names in `known` that this signature resembles, closest first, with the estimated similarity (0 to 1)."""
     compared = [(name, similarity(signature, other)) for name, other in known.items()]
     return sorted(
-        ((name, alike) for name, alike in compared if alike >= at_least), key=lambda pair: (-pair[1], pair[0])
+        ((name, score) for name, score in compared if score >= at_least), key=lambda pair: (-pair[1], pair[0])
     )
 
 
@@ -46,7 +46,7 @@ def similarity(one: Sequence[int], other: Sequence[int]) -> float:
 
 
 def bands(signature: Sequence[int]) -> list[str]:
-    """Keys to store a signature under: two that are alike share at least one, so a look-up needs no scan."""
+    """Keys to store a signature under: similar signatures share at least one, so a lookup needs no scan."""
     width = SLOTS // BANDS
     rows = [signature[start : start + width] for start in range(0, len(signature), width)]
     return [f"{number}:{zlib.crc32(repr(tuple(row)).encode()):08x}" for number, row in enumerate(rows)]
@@ -58,7 +58,7 @@ def _shingle_hashes(words: list[str]) -> list[int]:
 
 
 def _filled(slots: list[int]) -> Signature:
-    """A short text leaves slots empty; they borrow from the next full one, marked with the distance."""
+    """A short text leaves slots empty; they borrow from the next filled slot, marked with the distance."""
     if all(value < 0 for value in slots):
         return ()
     return tuple(_borrowed(slots, index) for index in range(SLOTS))

@@ -1,7 +1,7 @@
-"""The rule pack: YAML for people, one compiled file for the scanner.
+"""The rule pack: YAML files compiled into one file for the scanner.
 
-The compiled file is made by `python -m shared.scanner.build`. It carries the digest of its sources: a pack that is
-missing or out of date is compiled again in memory, so a read-only disk never stops a scan.
+`python -m shared.scanner.build` writes the compiled file, which contains the digest of its sources: a pack that is
+missing or outdated is recompiled in memory, so a read-only disk never stops a scan.
 """
 
 import hashlib
@@ -19,19 +19,19 @@ from shared.scanner.report import Action, Severity
 
 RULES_DIR = Path(__file__).parent / "rules"
 COMPILED_PACK = Path(__file__).parent / "rules.pack"
-# What a change of these means is a new verdict for old content; the rest is only presentation.
+# A change in any other module may change verdicts, so it changes the version; these only present results.
 PRESENTATION = {"__init__.py", "__main__.py", "build.py", "terminal.py", "sarif.py"}
 RELEASE = "2026.11"
-# A literal space (group 1) that no quantifier follows; escapes and character classes are passed over.
+# A literal space (group 1) without a quantifier; escapes and character classes are skipped.
 _SPACE_OR_OTHER = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|( )(?![?*+{])")
 
 
 class RuleError(ValueError):
-    """A rule file is not usable; the message names the file and the rule."""
+    """A rule file is invalid; the message names the file and the rule."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One rule. `patterns` are found by yara-x in lower-cased text; a rule without any is found by a Python layer."""
+    """One rule. yara-x matches `patterns` in lower-cased text; Python code detects a rule without patterns."""
 
     id: str
     title: str
@@ -41,17 +41,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     why: str
     fix: str
     patterns: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()  # a match that overlaps one of these is not one
+    unless: tuple[str, ...] = ()  # a match that overlaps one of these does not count
     where: tuple[str, ...] = ("command", "code", "config", "prose", "hidden")
     certain: bool = False
-    documentable: bool = True  # described in a warning or a bad example, it is a note
-    trusted: str = ""  # the list in trusted.yaml whose hosts excuse a match
-    all_of: tuple[str, ...] = ()  # a composite: these signals must meet ...
+    documentable: bool = True  # a match in a warning or a bad example is a note
+    trusted: str = ""  # the list of hosts in trusted.yaml for which a match does not count
+    all_of: tuple[str, ...] = ()  # a composite: these signals must occur together ...
     within: str = ""  # ... in "line", "near" (some lines), "file" or "skill"
 
     @property
     def is_sentence(self) -> bool:
-        """Looks for words said to an agent rather than for commands."""
+        """Matches text addressed to an agent rather than commands."""
         return self.category == "prompt injection" or not {"command", "code"} & {*self.where}
 
 
@@ -61,11 +61,11 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
     trusted: dict[str, tuple[str, ...]]
     packages: dict[str, tuple[str, ...]]
     compiled: bytes
-    excuses: bytes  # the `unless` patterns, run only over what matched
+    exclusions: bytes  # the `unless` patterns, run only over what matched
 
 
 def read_rules(folder: Path = RULES_DIR) -> dict[str, Rule]:
-    """Rules without their examples, by id, in the order they are written."""
+    """Rules without their examples, by id, in file order."""
     rules: dict[str, Rule] = {}
     for path, entry in rule_entries(folder):
         rule = _rule(path, {key: value for key, value in entry.items() if key != "examples"})
@@ -102,13 +102,13 @@ def compile_pack(folder: Path = RULES_DIR) -> Pack:
         trusted=read_trusted(folder),
         packages=read_packages(folder),
         compiled=_compile({rule.id: rule.patterns for rule in rules.values()}, words),
-        excuses=_compile({rule.id: rule.unless for rule in rules.values()}, words),
+        exclusions=_compile({rule.id: rule.unless for rule in rules.values()}, words),
     )
 
 
 @cache
 def sources_digest() -> str:
-    """Over the rules and the code that reads them: either one changes verdicts."""
+    """Digest of the rules and of the code that evaluates them: either can change verdicts."""
     here = Path(__file__).parent
     sources = [p for p in here.glob("*.py") if p.name not in PRESENTATION] + list(RULES_DIR.glob("*.yaml"))
     digest = hashlib.sha256()
@@ -140,8 +140,8 @@ def load_matcher() -> yara_x.Rules:
 
 
 @cache
-def load_excuses() -> yara_x.Rules:
-    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().excuses))
+def load_exclusions() -> yara_x.Rules:
+    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().exclusions))
 
 
 def write_pack(path: Path = COMPILED_PACK) -> Pack:
@@ -184,7 +184,7 @@ def expand(pattern: str, words: dict[str, str]) -> str:
 
 
 def loosen_spaces(pattern: str) -> str:
-    """A space in a pattern stands for any white space: commands are re-formatted and prose is wrapped."""
+    """A space in a pattern matches any white space: commands get reformatted and prose gets wrapped."""
     return _SPACE_OR_OTHER.sub(lambda m: m.group() if m.group(1) is None else r"\s+", pattern)
 
 

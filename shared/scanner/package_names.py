@@ -9,21 +9,21 @@ from shared.scanner.pack import load_pack
 INSTALLS = "SIG-INSTALLS"
 NODE_TOOL = re.compile(r"\b(npm|pnpm|yarn|bun|npx)\b")
 NAME = re.compile(r"(?:@[a-z0-9._-]+/)?[a-z0-9][a-z0-9._-]*")
-SHORTEST = 5
+MIN_LENGTH = 5
 
 
 def find_imitations(hits: list[Hit]) -> list[tuple[Hit, str]]:
-    """(the install command, "name, like original") for every imitation."""
+    """(install command, description) for every imitation."""
     found = []
     for hit in hits:
         if hit.rule.id == INSTALLS and hit.live:
             kind = "node" if NODE_TOOL.search(hit.text) else "python"
-            found += [(hit, shown) for name in installed_names(hit.text) if (shown := imitated(name, kind))]
+            found += [(hit, text) for name in installed_names(hit.text) if (text := imitation_of(name, kind))]
     return found
 
 
 def installed_names(command: str) -> Iterator[str]:
-    """`pip install -U a[extra]==1 b` gives a and b; options, paths and addresses are left out."""
+    """`pip install -U a[extra]==1 b` yields a and b; options, paths and addresses are skipped."""
     _, _, arguments = command.partition(
         " install " if " install " in command else " add " if " add " in command else " i "
     )
@@ -35,13 +35,13 @@ def installed_names(command: str) -> Iterator[str]:
             yield name
 
 
-def imitated(name: str, kind: str) -> str:
+def imitation_of(name: str, kind: str) -> str:
     packages = load_pack().packages
     if name in packages["known_imitations"]:
-        return f"{name}, known as an imitation"
-    if len(name) < SHORTEST or name in packages["also_real"] or name in packages["python"] or name in packages["node"]:
+        return f"{name}, a known imitation"
+    if len(name) < MIN_LENGTH or any(name in packages[group] for group in ("also_real", "python", "node")):
         return ""
-    original = next((known for known in packages[kind] if len(known) >= SHORTEST and one_letter_apart(name, known)), "")
+    original = next((p for p in packages[kind] if len(p) >= MIN_LENGTH and one_letter_apart(name, p)), "")
     return f"{name}, one letter from {original}" if original else ""
 
 

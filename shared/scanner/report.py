@@ -1,4 +1,4 @@
-"""What a scan says: findings, the verdict they lead to, and the receipt that proves what was looked at."""
+"""The result of a scan: findings, the verdict that follows from them, and a manifest of the scanned files."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capability(msgspec.Struct, frozen=True):
-    """What a skill is able to do. Shown apart from threats: a deploy skill needs the network, and that is fine."""
+    """Something a skill can do. Shown apart from threats: a deploy skill needs the network, and that is fine."""
 
     name: str
     because: str
@@ -91,7 +91,7 @@ class ScanReport(msgspec.Struct, frozen=True, kw_only=True):
     receipt: ScanManifest
 
     def adding(self, findings: Iterable[Finding] = (), incomplete: Iterable[str] = ()) -> "ScanReport":
-        """The same scan with what was learned beside it, such as that it resembles a blocked skill; decided again."""
+        """The report with further findings, such as a similarity to a blocked skill, and a new decision."""
         together = tuple(sorted({*self.findings, *findings}, key=most_serious_first))
         unscanned = (*self.incomplete, *incomplete)
         decision = decide(together, unscanned).as_dict()
@@ -118,7 +118,7 @@ SCORE_BAND = {Verdict.PASS: (80, 100), Verdict.CONCERNS: (50, 79), Verdict.FAIL:
 
 
 def decide(findings: Iterable[Finding], incomplete: Iterable[str]) -> ScanDecision:
-    """The action of the rules that hit decides; points are only shown to people."""
+    """The action of the matched rules decides; the score is only informative."""
     findings = list(findings)
     action = min((f.action for f in findings), key=ACTION_ORDER.index, default=Action.NONE)
     verdict = verdict_for(action, bool(list(incomplete)))
@@ -134,7 +134,7 @@ def verdict_for(action: Action, incomplete: bool) -> Verdict:
 
 
 def score_for(findings: Iterable[Finding], verdict: Verdict) -> int:
-    # A note is something that was seen, not something that is wrong, so it costs nothing.
+    # A note is an observation, not a fault, so it costs no points.
     once = {(f.rule, f.path): POINTS[f.severity] for f in findings if f.action in (Action.BLOCK, Action.REVIEW)}
     low, high = SCORE_BAND[verdict]
     return max(low, min(high, 100 - sum(once.values())))

@@ -12,7 +12,7 @@ LEVELS = {Action.BLOCK: "error", Action.REVIEW: "warning", Action.NOTE: "note", 
 
 
 def sarif_log(reports: Iterable[tuple[str, ScanReport]]) -> dict[str, Any]:
-    """One run over all skills; each report comes with the folder its paths are in, empty for none."""
+    """One run for all skills; each report comes with the parent folder of its paths, or an empty string."""
     reports = list(reports)
     found = [(folder, finding) for folder, report in reports for finding in report.findings]
     rules = {finding.rule: finding for _, finding in found}
@@ -34,7 +34,7 @@ def sarif_log(reports: Iterable[tuple[str, ScanReport]]) -> dict[str, Any]:
 
 
 def _rule_set(reports: list[ScanReport]) -> str:
-    """Of the scan, which may be older than the rules that are loaded now."""
+    """The version that the scan used, which may be older than the loaded rules."""
     return reports[0].receipt.rule_set_version if reports else rule_set_version()
 
 
@@ -70,5 +70,5 @@ def _result(folder: str, finding: Finding, index: int) -> dict[str, Any]:
 
 def _invocation(reports: list[ScanReport]) -> dict[str, Any]:
     reasons = [reason for report in reports for reason in report.incomplete]
-    notices = [{"level": "warning", "message": {"text": f"not read completely: {reason}"}} for reason in reasons]
+    notices = [{"level": "warning", "message": {"text": f"incomplete scan: {reason}"}} for reason in reasons]
     return {"executionSuccessful": not reasons, "toolExecutionNotifications": notices}

@@ -1,4 +1,4 @@
-"""The one call: files in, report out. Pure: no disk, no network, no clock but the one that bounds it."""
+"""The entry point: files in, report out. No disk, no network; the clock only limits the time."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ from shared.scanner import hidden_text
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
 from shared.scanner.cues import ATTACK_SUBJECT
-from shared.scanner.front_matter import read_front_matter
+from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
 from shared.scanner.inventory import Inventory, Item, take_inventory
 from shared.scanner.leaked_secrets import find_leaks
 from shared.scanner.matching import Deadline, Hit, OutOfTime, TextFile, TooManyMatches, excerpt_of, find_hits
-from shared.scanner.near_duplicates import sign
+from shared.scanner.near_duplicates import signature_of
 from shared.scanner.pack import Rule, load_pack, rule_set_version
 from shared.scanner.package_names import find_imitations
 from shared.scanner.report import (
@@ -28,8 +28,8 @@ from shared.scanner.report import (
     most_serious_first,
 )
 
-TIME_BOUND = 20.0
-MATCHING_TIME = 16.0  # the rest is for what comes after, and for a timeout that counts in whole seconds
+TIME_LIMIT = 20.0
+MATCHING_TIME = 16.0  # leaves time for the later steps, and for a timeout in whole seconds
 MAX_FINDINGS = 200
 MAX_PER_RULE_AND_FILE = 5
 SECRET_CANDIDATE = "SIG-KEY-PREFIX"  # noqa: S105 - the name of a signal
@@ -37,9 +37,9 @@ SECRET_RULE = "SECRET-LEAKED"  # noqa: S105 - the name of a rule
 
 
 def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
-    """Judge a skill by its files, a mapping of path to raw bytes.
+    """Scan a skill, given as a mapping of paths to raw bytes.
 
-    `source_findings` are what only the source could see (a symlink in the archive); make them with `finding_for`.
+    `source_findings` are findings that only the source can see (a symlink in the archive), made with `finding_for`.
     """
     inventory = take_inventory(files)
     texts = [_text_file(item) for item in inventory.items if item.text is not None]
@@ -55,7 +55,7 @@ def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = 
         *_from_package_names(hits),
         *_from_unicode(texts, front_matter),
         *_from_secrets(hits, texts),
-        *_from_front_matter(front_matter, texts),
+        *_from_front_matter(front_matter),
     ]
     return _report(inventory, _bounded(findings), (*inventory.incomplete, *incomplete), front_matter, hits, texts)
 
@@ -63,7 +63,7 @@ def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = 
 def finding_for(
     rule_id: str, path: str, excerpt: str = "", line: int = 1, column: int = 1, context: str = "file"
 ) -> Finding:
-    """A finding of a rule in the pack, for what is seen outside the pattern matcher."""
+    """A finding for a rule in the pack that the pattern matcher does not detect."""
     return _finding(load_pack().rules[rule_id], path, line, column, excerpt, context)
 
 
@@ -85,12 +85,12 @@ def _report(
         findings=findings,
         capabilities=find_capabilities(front_matter, hits),
         front_matter=front_matter,
-        signature=sign("\n".join(file.text for file in texts)),
+        signature=signature_of("\n".join(file.text for file in texts)),
         receipt=ScanManifest(
             scanner_version=SCANNER_VERSION,
             rule_set_version=rule_set_version(),
             content_hash=inventory.content_hash,
-            files=tuple(item.record for item in inventory.items if not item.packed),
+            files=tuple(item.record for item in inventory.items if not item.in_archive),
         ),
     )
 
@@ -102,19 +102,19 @@ def _find_all_hits(texts: list[TextFile], deadline: Deadline) -> tuple[list[Hit]
         try:
             hits += find_hits(file, deadline)
         except TooManyMatches:
-            incomplete.append(f"{file.path}: more matches than can be judged")
+            incomplete.append(f"{file.path}: too many matches to evaluate")
         except OutOfTime:
-            incomplete.append(f"{file.path}: not finished within {TIME_BOUND:.0f} s")
+            incomplete.append(f"{file.path}: not finished within {TIME_LIMIT:.0f} s")
             break
     return hits, incomplete
 
 
 def _from_inventory(inventory: Inventory) -> list[Finding]:
-    return [finding_for(item.breaks, item.record.path, item.detail) for item in inventory.items if item.breaks]
+    return [finding_for(item.rule_id, item.record.path, item.detail) for item in inventory.items if item.rule_id]
 
 
 def _from_hits(hits: list[Hit]) -> list[Finding]:
-    """A rule that hit where it is only described is kept as a note: seen, and not held against the skill."""
+    """A match that is only described is kept as a note and does not count against the skill."""
     return [
         _finding(hit.rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label, described=not hit.live)
         for hit in hits
@@ -140,13 +140,16 @@ def _from_unicode(texts: list[TextFile], front_matter: FrontMatter) -> list[Find
     findings = []
     for file in texts:
         if not file.original.isascii():
-            findings += [_at(file, rule, start, shown) for rule, start, shown in hidden_text.find_hidden(file.original)]
+            findings += [
+                _hidden_text_finding(file, rule, start, shown)
+                for rule, start, shown in hidden_text.find_hidden(file.original)
+            ]
     if hidden_text.mixed_script_words(front_matter.name):
         findings.append(finding_for("UNICODE-MIXED-NAME", "SKILL.md", front_matter.name[:80]))
     return findings
 
 
-def _at(file: TextFile, rule: str, start: int, shown: str) -> Finding:
+def _hidden_text_finding(file: TextFile, rule: str, start: int, shown: str) -> Finding:
     line_start = file.original.rfind("\n", 0, start) + 1
     line = file.original.count("\n", 0, start) + 1
     return finding_for(rule, file.path, excerpt_of(shown, 1), line, start - line_start + 1, "hidden")
@@ -161,8 +164,8 @@ def _from_secrets(hits: list[Hit], texts: list[TextFile]) -> list[Finding]:
     return findings
 
 
-def _from_front_matter(front_matter: FrontMatter, texts: list[TextFile]) -> list[Finding]:
-    unsafe = [error for error in front_matter.errors if "nested or aliased" in error or "Python objects" in error]
+def _from_front_matter(front_matter: FrontMatter) -> list[Finding]:
+    unsafe = {TOO_COMPLEX, PYTHON_OBJECTS}.intersection(front_matter.errors)
     return [finding_for("FRONT-MATTER-UNSAFE", "SKILL.md", error) for error in unsafe]
 
 
@@ -197,7 +200,7 @@ def _finding(
 
 
 def _bounded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The most serious first, few of the same rule in one file; a page of copies helps nobody."""
+    """The most serious first, and only a few of the same rule per file: repetitions help no reader."""
     kept: list[Finding] = []
     counts: dict[tuple[str, str], int] = {}
     for finding in sorted(set(findings), key=most_serious_first):

@@ -1,4 +1,4 @@
-"""A scan report for people: where, what, why, and what to do about it."""
+"""A scan report as text for a terminal: location, finding, reason and fix."""
 
 import textwrap
 
@@ -30,7 +30,7 @@ class Terminal:
             lines += self._finding(finding)
         lines += [self._paint("dim", f"  note    {_place(f)}  {f.title} ({f.context})") for f in notes[:MAX_NOTES]]
         if len(notes) > MAX_NOTES:
-            lines.append(self._paint("dim", f"  note    and {len(notes) - MAX_NOTES} more that are only described"))
+            lines.append(self._paint("dim", f"  note    and {len(notes) - MAX_NOTES} more"))
         return "\n".join([*lines, ""] if len(lines) > 1 else lines)
 
     def summary(self, verdicts: list[Verdict], seconds: float) -> str:
@@ -40,17 +40,17 @@ class Terminal:
 
     def _headline(self, path: str, report: ScanReport, seconds: float) -> str:
         certain = ", certain" if report.certain else ""
-        abilities = ", ".join(dict.fromkeys(c.name for c in report.capabilities)) or "none"
+        capabilities = ", ".join(dict.fromkeys(c.name for c in report.capabilities)) or "none"
         verdict = self._paint(report.verdict, f"{report.verdict}{certain}")
-        facts = f"score {report.score} · can use: {abilities} · {seconds * 1000:.0f} ms"
+        facts = f"score {report.score} · capabilities: {capabilities} · {seconds * 1000:.0f} ms"
         return f"{verdict}  {self._paint('bold', path)}  {self._paint('dim', facts)}"
 
     def _front_matter(self, report: ScanReport) -> list[str]:
-        refused = [self._paint("FAIL", f"  refused {error}") for error in report.front_matter.errors]
-        return refused + [self._paint("dim", f"  hint    {warning}") for warning in report.front_matter.warnings]
+        errors = [self._paint("FAIL", f"  error   {error}") for error in report.front_matter.errors]
+        return errors + [self._paint("dim", f"  hint    {warning}") for warning in report.front_matter.warnings]
 
     def _incomplete(self, report: ScanReport) -> list[str]:
-        return [self._paint("CONCERNS", f"  unread  {reason}") for reason in report.incomplete]
+        return [self._paint("CONCERNS", f"  partial {reason}") for reason in report.incomplete]
 
     def _finding(self, finding: Finding) -> list[str]:
         label = self._paint(finding.action, f"{finding.action:<7}")

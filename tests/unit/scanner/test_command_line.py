@@ -63,7 +63,7 @@ def test_colour_is_used_on_a_terminal() -> None:
 
 def test_a_missing_path_is_a_clear_sentence_and_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["no/such/folder"]) == 64
-    assert capsys.readouterr().err == "scanner: there is nothing at no/such/folder.\n"
+    assert capsys.readouterr().err == "scanner: no such file or folder: no/such/folder.\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json", "--sarif", "."], ["--nonsense", "."]])
@@ -83,12 +83,12 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
     assert "exit code: 0 all PASS" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_folder_without_skills_is_scanned_as_one_and_refused(
+def test_a_folder_without_skills_is_scanned_as_one_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     assert main([str(tmp_path)]) == 0
-    assert "refused SKILL.md is missing" in capsys.readouterr().out
+    assert "error   SKILL.md is missing" in capsys.readouterr().out
 
 
 def test_a_symlink_is_reported_and_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
