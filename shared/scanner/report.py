@@ -92,7 +92,7 @@ class ScanReport(msgspec.Struct, frozen=True, kw_only=True):
 
     def adding(self, findings: Iterable[Finding] = (), incomplete: Iterable[str] = ()) -> "ScanReport":
         """The report with further findings, such as a similarity to a blocked skill, and a new decision."""
-        together = tuple(sorted({*self.findings, *findings}, key=most_serious_first))
+        together = tuple(sorted(dict.fromkeys([*self.findings, *findings]), key=most_serious_first))
         unscanned = (*self.incomplete, *incomplete)
         decision = decide(together, unscanned).as_dict()
         return msgspec.structs.replace(self, findings=together, incomplete=unscanned, **decision)

@@ -203,7 +203,7 @@ def _bounded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The most serious first, and only a few of the same rule per file: repetitions help no reader."""
     kept: list[Finding] = []
     counts: dict[tuple[str, str], int] = {}
-    for finding in sorted(set(findings), key=most_serious_first):
+    for finding in sorted(dict.fromkeys(findings), key=most_serious_first):
         key = (finding.rule, finding.path)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= MAX_PER_RULE_AND_FILE:

@@ -54,6 +54,15 @@ def test_a_rule_marked_certain_is_certain_alone_but_not_when_it_only_asks_for_re
     assert not decide([found("A", Action.REVIEW, certain=True)], []).certain
 
 
+def test_findings_at_the_same_place_keep_the_order_of_the_text_in_every_process() -> None:
+    names = ["expresss", "lodashh", "reacct", "axioss", "webpackk"]
+    findings = scan(b"```bash\nnpm install " + " ".join(names).encode() + b"\n```\n").findings
+    imitations = [f for f in findings if f.rule == "SC-TYPOSQUAT"]
+    assert [f.excerpt.partition(",")[0] for f in imitations] == names
+    # `adding` sorts again
+    assert [f for f in scan(b"").adding(imitations).findings if f.rule == "SC-TYPOSQUAT"] == imitations
+
+
 def test_an_incomplete_scan_never_passes() -> None:
     assert decide([], ["too large"]).verdict is Verdict.CONCERNS
 
