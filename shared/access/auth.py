@@ -2,13 +2,13 @@
 
 import asyncio
 import hashlib
-import hmac
 from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from shared.access.limits import refuse_locked, take_from_limit
+from shared.access.signing import is_same
 from shared.db import get_kv, get_secrets
 from shared.errors import Forbidden, Unauthorized, Unavailable
 from shared.storage.kv import Key
@@ -47,7 +47,7 @@ def sha256_of(token: str) -> str:
 async def find_token(sha256: str) -> AdminToken | None:
     """Checked against the secret and the revocations on every request."""
     tokens = (await get_secrets().get()).admin_tokens
-    matches = [token for token in tokens if hmac.compare_digest(token.sha256, sha256)]
+    matches = [token for token in tokens if is_same(token.sha256, sha256)]
     if not matches or await get_kv().get(revocation_key(sha256)) is not None:
         return None
     return matches[0]

@@ -1,11 +1,11 @@
 """Which scanner elsewhere speaks: each request is signed under the scanner's own secret, is at most five minutes old
 and is taken once. Nothing of a request is looked into before its signature is known to be right."""
 
-import hmac
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
 
+from shared.access.signing import hmac_of, is_same
 from shared.db import get_kv, get_secrets, get_settings, now
 from shared.errors import BadSignature, ConditionFailed
 from shared.storage.kv import ABSENT, Key, Put
@@ -20,7 +20,7 @@ def signature_of(secret: str, route: str, timestamp: str, body: bytes) -> str:
     """HMAC-SHA256 over the lines method, path, timestamp and then the raw body. `route` is "METHOD /path"."""
     method, _, path = route.partition(" ")
     head = f"{method}\n{path}\n{timestamp}\n".encode(errors="surrogatepass")
-    return hmac.new(secret.encode(), head + body, "sha256").hexdigest()
+    return hmac_of(secret, head + body)
 
 
 async def authenticate(route: str, headers: Mapping[str, str], body: bytes) -> str:
@@ -28,8 +28,7 @@ async def authenticate(route: str, headers: Mapping[str, str], body: bytes) -> s
     provider, timestamp, signature = (headers.get(name, "") for name in (PROVIDER, TIMESTAMP, SIGNATURE))
     secret = await _find_secret(provider)
     expected = signature_of(secret or _NOBODYS, route, timestamp, body)  # the same work for a name nobody has
-    is_right = hmac.compare_digest(expected.encode(), signature.encode(errors="surrogatepass"))
-    if secret is None or not is_right:
+    if not is_same(expected, signature) or secret is None:
         raise BadSignature(f"Sign the request: the headers {PROVIDER}, {TIMESTAMP} and {SIGNATURE} must fit it.")
     at = now()
     _check_age(timestamp, at)

@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from msgspec import Meta
 
+from shared.access.signing import is_same
 from shared.db import get_bedrock, get_settings, now
 from shared.errors import Deferred, PlatformError, Unavailable
 from shared.evidence.judge_budget import Reservation, give_back, reserve
@@ -217,7 +218,7 @@ def _later(problem: str) -> Deferred:
 
 def _checked(report: _Report, question: Question, files: Files, model_id: str, tokens: int) -> Judgement:
     judged = judged_by_score(report.score)
-    if not secrets.compare_digest(report.nonce.encode(), question.nonce.encode()):
+    if not is_same(question.nonce, report.nonce):
         raise VoidAnswer("its nonce is not ours")
     if report.verdict != judged:
         raise VoidAnswer(f"it says {report.verdict[:20]!r} with a score of {report.score}")

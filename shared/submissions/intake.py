@@ -2,8 +2,6 @@
 scan sends it."""
 
 import asyncio
-import hashlib
-import hmac
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,7 +16,8 @@ from shared.access.idempotency import (
     remember_all,
     take_key,
 )
-from shared.db import get_content, get_github, get_kv, get_queue, get_secrets, get_settings, now
+from shared.access.signing import is_same, sign
+from shared.db import get_content, get_github, get_kv, get_queue, get_settings, now
 from shared.errors import (
     ConditionFailed,
     Conflict,
@@ -354,10 +353,9 @@ def _may_reopen(existing: Submission) -> bool:
 
 
 def _owns(existing: Submission, upload_token: str) -> bool:
-    return hmac.compare_digest(token_hash(upload_token), existing.upload_token_hash or "")
+    return is_same(existing.upload_token_hash or "", token_hash(upload_token))
 
 
 async def _upload_token(submission_id: str) -> str:
     """Derived, not stored: a replay of the first request can repeat it, nothing else can."""
-    key = (await get_secrets().get()).signing_key
-    return hmac.new(key.encode(), f"upload\n{submission_id}".encode(), hashlib.sha256).hexdigest()
+    return await sign("upload", submission_id)
