@@ -63,7 +63,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         queue_url=_text(env, "QUEUE_URL"),
         secret_id=_text(env, "SECRET_ID"),
         allow_uploads=_one_of(env, "ALLOW_UPLOADS", ("true", "false")) == "true",
-        max_active=_whole_number(env, "MAX_ACTIVE"),
+        max_active=_above_0(env, "MAX_ACTIVE"),
         region=_text(env, "AWS_REGION"),
         endpoint_url=env.get("AWS_ENDPOINT_URL") or None,
         secrets_file=env.get("SECRETS_FILE") or None,
@@ -71,12 +71,20 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         vendors=frozenset(map(_vendor, env.get("VENDORS", "").split())),
         judge=judge,
         judge_model_id=_text(env, "JUDGE_MODEL_ID") if judge == "bedrock" else "",
-        judge_daily_budget=_whole_number(env, "JUDGE_DAILY_BUDGET", default="1000"),
-        judge_max_bytes=_whole_number(env, "JUDGE_MAX_BYTES", default="200000"),
+        judge_daily_budget=_above_0(env, "JUDGE_DAILY_BUDGET", default="1000"),
+        judge_max_bytes=_above_0(env, "JUDGE_MAX_BYTES", default="200000"),
         bedrock_endpoint_url=_bedrock_url(env, stage),
         external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
         limits=_limits(env),
     )
+
+
+def find_whole_number(text: str | None, highest: int = 999_999_999) -> int | None:
+    """ASCII digits only: `int` also reads signs, spaces, underscores and other scripts, and any length."""
+    if not text or len(text) > len(str(highest)) or not (text.isascii() and text.isdigit()):
+        return None
+    number = int(text)
+    return number if number <= highest else None
 
 
 def is_loopback(parts: SplitResult) -> bool:
@@ -102,18 +110,20 @@ def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default
     return value
 
 
-def _whole_number(env: Mapping[str, str], name: str, default: str = "") -> int:
+def _above_0(env: Mapping[str, str], name: str, default: str = "") -> int:
     value = _text(env, name, default)
-    if not (value.isascii() and value.isdigit() and len(value) <= 9 and int(value) > 0):
+    number = find_whole_number(value)
+    if not number:
         raise InvalidSettings(f"{name} is {value[:20]!r}; it must be a whole number above 0.")
-    return int(value)
+    return number
 
 
 def _vendor(text: str) -> tuple[str, int]:
-    login, _, number = text.partition(":")
-    if not login or not (number.isascii() and number.isdigit()):
+    login, _, digits = text.partition(":")
+    number = find_whole_number(digits, highest=10**12)
+    if not login or number is None:
         raise InvalidSettings(f"VENDORS has {text!r}; each is a GitHub login and its numeric id, like octocat:583231.")
-    return login.lower(), int(number)
+    return login.lower(), number
 
 
 def _scanner(text: str) -> str:

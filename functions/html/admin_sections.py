@@ -18,6 +18,7 @@ from shared.marketplace.community import list_reports
 from shared.moderation import maintenance, submission_decisions
 from shared.moderation.recount import Progress
 from shared.records.submissions import PARKED_STATES, State
+from shared.settings import find_whole_number
 from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
@@ -68,7 +69,9 @@ async def review(request: Request) -> Answer:
         verb = form.get("action", "")
         if verb not in VERBS:
             raise InvalidRequest(f"`action` must be one of {', '.join(VERBS)}.", code="invalid_action")
-        await VERBS[verb](request.path["id"], session.token, form.get("why", ""), _version(form.get("version")))
+        await VERBS[verb](
+            request.path["id"], session.token, form.get("why", ""), find_whole_number(form.get("version"))
+        )
         return verb
 
     return await act(request, "/admin", show_review, decide)
@@ -206,11 +209,8 @@ async def _evidence(submission_id: str | None, at: datetime) -> Any:
     return {"submission": record, "role": submission_decisions.role_for(record), **shown}
 
 
-def _version(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
 def _hours(text: str) -> timedelta:
-    if not (text.isascii() and text.isdigit() and len(text) < 4):
+    hours = find_whole_number(text, highest=999)
+    if hours is None:
         raise InvalidRequest("Say for how many hours, as a whole number.", code="invalid_hours")
-    return timedelta(hours=int(text))
+    return timedelta(hours=hours)

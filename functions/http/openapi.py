@@ -1,16 +1,15 @@
 """Operations described as OpenAPI 3.1, from the declarations that guard the routes: what it says is what is checked."""
 
 import re
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
 import msgspec
 
 from functions.http.answer import ErrorAnswer
 from functions.http.error_codes import CODES
-from functions.http.operations import NoQuery, Operation
+from functions.http.operations import NoQuery, Operation, alternatives, without_none
 from shared.access.webhook_auth import PROVIDER, SIGNATURE, TIMESTAMP
 
 VERSION = "1.0.0"  # of the contract: the first number rises when a client must change
@@ -72,8 +71,8 @@ class _Schemas:
         self._described = {_key(type_): schema for type_, schema in zip(wanted, described, strict=True)}
 
     def of(self, type_: Any) -> dict[str, Any]:
-        shapes = [self._described[_key(shape)] for shape in _shapes(type_)]
-        return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+        schemas = [self._described[_key(part)] for part in alternatives(type_)]
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _key(type_: Any) -> str:
@@ -82,10 +81,10 @@ def _key(type_: Any) -> str:
 
 def _types_of(operation: Operation) -> Iterator[Any]:
     for given in operation.gives.values():
-        yield from (shape for part in _each(given) if not _is_media_type(part) for shape in _shapes(part))
+        yield from (type_ for part in _each(given) if not _is_media_type(part) for type_ in alternatives(part))
     if operation.body is not None:
-        yield from _shapes(operation.body)
-    yield from (_without_none(parameter.type) for parameter in msgspec.structs.fields(operation.query))
+        yield from alternatives(operation.body)
+    yield from (without_none(parameter.type) for parameter in msgspec.structs.fields(operation.query))
     yield from operation.path.values()
 
 
@@ -97,16 +96,6 @@ def _each(given: Any) -> tuple[Any, ...]:
 
 def _is_media_type(part: Any) -> bool:
     return isinstance(part, str)
-
-
-def _shapes(type_: Any) -> tuple[Any, ...]:
-    """msgspec describes unions of structs only where they carry a tag; ours are told apart by their fields."""
-    return get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
-
-
-def _without_none(type_: Any) -> Any:
-    """A parameter is there or it is not; nobody can send null in an address."""
-    return next((part for part in _shapes(type_) if part is not types.NoneType), type_)
 
 
 def _operation(method: str, path: str, declared: Operation, schemas: _Schemas) -> dict[str, Any]:
@@ -143,7 +132,7 @@ def _query(declared: Operation, schemas: _Schemas) -> Iterator[dict[str, Any]]:
     if declared.query is NoQuery:
         return
     for known in msgspec.structs.fields(declared.query):
-        schema = dict(schemas.of(_without_none(known.type)))
+        schema = dict(schemas.of(without_none(known.type)))
         if known.default not in (None, msgspec.NODEFAULT):
             schema["default"] = known.default
         yield _parameter("query", known.encode_name, schema, required=known.required)

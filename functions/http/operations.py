@@ -1,17 +1,18 @@
-"""A route of the API, declared once: the declaration guards it, reads what was sent, and describes it to strangers.
+"""A route of the API, declared once: the declaration guards it, parses the request and documents it in OpenAPI.
 
     @operation("Stuck submissions, and what the scan would do with each", gives=StuckList, role="reviewer")
     async def list_stuck(request: Request, by: AdminToken) -> Answer: ...
 
-What a route function takes besides the request says what is read before it runs: `query` and `body` are msgspec
-structs that refuse what they do not know, `by` is the token of whoever asks, `provider` the scanner that signed. The
-order is fixed: limits first (before any other store read), then who it is, then what was sent.
+The parameters of a route function say what it gets besides the request: `query` and `body` are msgspec structs that
+refuse unknown fields, `by` is the caller's admin token, `provider` the scanner that signed the request. The order is
+fixed: rate limits first (before any other store read), then authentication, then query and body.
 """
 
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -22,10 +23,11 @@ from shared.access.auth import authorize
 from shared.access.limits import take_from_limit
 from shared.access.webhook_auth import authenticate
 from shared.errors import InvalidRequest
+from shared.settings import find_whole_number
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """It takes no query parameters."""
+    """No query parameters."""
 
 
 @dataclass(frozen=True)
@@ -33,107 +35,113 @@ class Operation:
     run: Callable[..., Awaitable[Answer]]
     summary: str
     gives: Mapping[int, Any]  # status -> the type of its JSON, or a media type, or several of them
-    refuses: tuple[int, ...] = ()  # beside what follows from the rest of the declaration
-    role: str | None = None  # of the bearer token; None: for everybody
-    signed: str | None = None  # "METHOD /path", where scanners elsewhere sign what they send
+    takes: tuple[str, ...]  # of `query`, `body`, `by` and `provider`: the parameters of `run` after the request
+    refuses: tuple[int, ...] = ()  # besides the statuses that follow from the rest of the declaration
+    role: str | None = None  # of the bearer token; None: public
+    signed: str | None = None  # "METHOD /path", where external scanners sign their requests
     limit: str | None = None  # a name in shared/access/limits.py
     query: type[msgspec.Struct] = NoQuery
     body: Any = None
     details: str = ""
     tag: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)  # that a client may send, and what for
-    path: Mapping[str, Any] = field(default_factory=dict)  # types of path parameters that are more than a text
-    cached: bool = False  # its answers have an ETag: whoever has one already gets 304
+    headers: Mapping[str, str] = field(default_factory=dict)  # optional request headers and their descriptions
+    path: Mapping[str, Any] = field(default_factory=dict)  # types of path parameters that are more than a string
+    cached: bool = False  # its responses have an ETag, so a client that has the current one gets 304
 
     async def __call__(self, request: Request) -> Answer:
         limit = await take_from_limit(self.limit, request.source_ip) if self.limit else {}
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if self.signed:
-            given["provider"] = await authenticate(self.signed, request.headers, request.body)
+            values["provider"] = await authenticate(self.signed, request.headers, request.body)
         if self.role:
-            given["by"] = await authorize(request.headers.get("authorization"), self.role, request.source_ip)
-        query = read_query(request, self.query)
-        if self.query is not NoQuery:
-            given["query"] = query
+            values["by"] = await authorize(request.headers.get("authorization"), self.role, request.source_ip)
+        values["query"] = _read_query(request, self.query)
         if self.body is not None:
-            given["body"] = _read_body(request, self.body)
-        takes = inspect.signature(self.run).parameters
-        answer = await self.run(request, **{name: value for name, value in given.items() if name in takes})
+            values["body"] = _read_body(request, self.body)
+        answer = await self.run(request, **{name: values[name] for name in self.takes})
         return answer._replace(headers={**answer.headers, **limit}) if limit else answer
 
 
 def operation(
     summary: str, *, gives: Any, refuses: tuple[int, ...] = (), **declared: Any
 ) -> Callable[[Callable[..., Awaitable[Answer]]], Operation]:
-    """`gives` is one type for 200, or a type per status. The docstring of the route is what the contract adds."""
+    """`gives` is one type for 200, or a type per status. The route's docstring becomes its OpenAPI description."""
 
     def declare(run: Callable[..., Awaitable[Answer]]) -> Operation:
+        _, *takes = inspect.signature(run).parameters
         hints = get_type_hints(run)
-        read = {name: hints[name] for name in ("query", "body") if name in hints}
+        types_ = {name: hints[name] for name in ("query", "body") if name in hints}
         answers = gives if isinstance(gives, Mapping) else {200: gives}
-        return Operation(run, summary, answers, refuses, details=inspect.getdoc(run) or "", **read, **declared)
+        details = inspect.getdoc(run) or ""
+        return Operation(run, summary, answers, tuple(takes), refuses, details=details, **types_, **declared)
 
     return declare
 
 
-def read_query(request: Request, type_: type[msgspec.Struct]) -> Any:
-    """Each parameter by itself, so that a refusal names the one that does not fit."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
+def _read_query(request: Request, type_: type[msgspec.Struct]) -> Any:
+    """Each parameter by itself, so that the error names the invalid one."""
+    fields = _fields_of(type_)
     request.allow_query(*fields)
     missing = [name for name, known in fields.items() if known.required and name not in request.query]
     if missing:
-        raise InvalidRequest(f"The query parameter `{missing[0]}` is needed.", code="missing_parameter")
+        raise InvalidRequest(f"The query parameter `{missing[0]}` is required.", code="missing_parameter")
     return type_(
         **{fields[sent].name: _converted(sent, text, fields[sent].type) for sent, text in request.query.items()}
     )
 
 
+@cache
+def _fields_of(type_: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(type_)}
+
+
 def _read_body(request: Request, type_: Any) -> Any:
-    if get_origin(type_) not in (Union, types.UnionType):
+    schemas = alternatives(type_)
+    if len(schemas) == 1:
         return request.json(type_)
     sent = request.json(dict[str, Any])
-    return fit(sent, _shape_of(sent, get_args(type_)))
+    return fit(sent, _schema_of(sent, schemas))
 
 
-def _shape_of(sent: Mapping[str, Any], shapes: tuple[Any, ...]) -> Any:
-    """The shape with the most of its own fields in what was sent: its refusal says the most."""
-    fitting = [shape for shape in shapes if required_fields(shape) <= sent.keys()]
-    if fitting:
-        return max(fitting, key=lambda shape: len(required_fields(shape)))
-    wanted = (" and ".join(f"`{name}`" for name in sorted(required_fields(shape))) for shape in shapes)
-    raise InvalidRequest(f"Send an object with {', or '.join(wanted)}.", code="invalid_body")
+def _schema_of(sent: Mapping[str, Any], schemas: tuple[Any, ...]) -> Any:
+    """The most specific schema whose required fields were sent: its validation error says the most."""
+    matching = [schema for schema in schemas if _required_fields(schema) <= sent.keys()]
+    if matching:
+        return max(matching, key=lambda schema: len(_required_fields(schema)))
+    expected = (" and ".join(f"`{name}`" for name in sorted(_required_fields(schema))) for schema in schemas)
+    raise InvalidRequest(f"Send an object with {', or '.join(expected)}.", code="invalid_body")
 
 
-def required_fields(shape: type[msgspec.Struct]) -> set[str]:
-    return {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
+def _required_fields(schema: type[msgspec.Struct]) -> set[str]:
+    return {name for name, known in _fields_of(schema).items() if known.required}
 
 
 def _converted(name: str, text: str, type_: Any) -> Any:
-    plain, meta = _parts(type_)
+    wanted = without_none(type_)
+    plain, meta = _parts(wanted)
     try:
-        return msgspec.convert(_number(text) if plain is int else text, type_)
-    except (ValueError, msgspec.ValidationError) as error:
+        return msgspec.convert(find_whole_number(text) if plain is int else text, wanted)
+    except msgspec.ValidationError as error:
         raise InvalidRequest(f"`{name}` {_must(plain, meta)}.", code=f"invalid_{name}") from error
 
 
-def _number(text: str) -> int:
-    """Digits and nothing else: `int` also reads signs, spaces, underscores and other scripts."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise ValueError(text)
-    return int(text)
+def without_none(type_: Any) -> Any:
+    """A query parameter is present or absent: null cannot be sent."""
+    return next((part for part in alternatives(type_) if part is not types.NoneType), type_)
+
+
+def alternatives(type_: Any) -> tuple[Any, ...]:
+    """The members of a union; msgspec describes unions of structs only where they have a tag, and ours have none."""
+    return get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
 
 
 def _parts(type_: Any) -> tuple[Any, msgspec.Meta]:
-    """`Annotated[int, Meta(...)] | None` is an int with a Meta."""
-    if get_origin(type_) in (Union, types.UnionType):
-        return _parts(next(part for part in get_args(type_) if part is not type(None)))
     if get_origin(type_) is Annotated:
         return get_args(type_)[0], get_args(type_)[1]
     return type_, msgspec.Meta()
 
 
 def _must(plain: Any, meta: msgspec.Meta) -> str:
-    """What a parameter must be, in words."""
     if get_origin(plain) is Literal:
         return f"must be one of {', '.join(get_args(plain))}"
     if plain is int:

@@ -60,16 +60,6 @@ class Request(NamedTuple):
                 f"Unknown query parameter {unknown[0][:40]!r}. {known}", code="unknown_parameter"
             )
 
-    def whole_number(self, name: str, default: int, lowest: int, highest: int) -> int:
-        text = self.query.get(name)
-        if text is None:
-            return default
-        if text.isascii() and text.isdigit() and len(text) <= 9 and lowest <= int(text) <= highest:
-            return int(text)
-        raise errors.InvalidRequest(
-            f"`{name}` must be a whole number from {lowest} to {highest}.", code=f"invalid_{name}"
-        )
-
     def one_of(self, name: str, allowed: tuple[str, ...], default: str) -> str:
         value = self.query.get(name, default)
         if value not in allowed:

@@ -8,6 +8,7 @@ from datetime import datetime
 from shared.access.signing import hmac_of, is_same
 from shared.db import get_kv, get_secrets, get_settings, now
 from shared.errors import BadSignature, ConditionFailed
+from shared.settings import find_whole_number
 from shared.storage.kv import ABSENT, Key, Put
 from shared.timing import SIGNATURE_AGE
 
@@ -45,8 +46,8 @@ async def _find_secret(provider: str) -> str | None:
 
 
 def _check_age(timestamp: str, at: datetime) -> None:
-    is_number = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12
-    if not is_number or abs(at.timestamp() - int(timestamp)) > SIGNATURE_AGE.total_seconds():
+    sent_at = find_whole_number(timestamp, highest=10**12)
+    if sent_at is None or abs(at.timestamp() - sent_at) > SIGNATURE_AGE.total_seconds():
         raise BadSignature(
             f"{TIMESTAMP} must be the time of sending in seconds since 1970, at most 5 minutes old. Check your clock.",
             code="expired_signature",

@@ -4,7 +4,6 @@ What the content decides is `Refused`; what may pass by itself is `Deferred`, wi
 """
 
 import asyncio
-import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ import msgspec
 from yarl import URL
 
 from shared.errors import Deferred, NeedsPerson, Refused
-from shared.settings import GITHUB, is_loopback
+from shared.settings import GITHUB, find_whole_number, is_loopback
 from shared.storage.secret_store import Secrets
 from shared.timing import ARCHIVE_BUDGET, GITHUB_BUDGET, LONGEST_QUOTA_WAIT, OUTAGE_PAUSE, seconds_to_wait
 
@@ -150,7 +149,7 @@ class GitHubHttp:
     def _raise_for(self, response: aiohttp.ClientResponse, missing: Refused) -> NoReturn:
         if response.status in _GONE:
             raise missing
-        wait = _whole_number(response.headers.get("retry-after"))
+        wait = find_whole_number(response.headers.get("retry-after"), highest=10**12)
         is_used_up = response.status == 403 and response.headers.get("x-ratelimit-remaining") == "0"
         if response.status == 429 or is_used_up or (response.status == 403 and wait is not None):
             raise self._used_up(self._next_try(response.headers, wait))
@@ -176,7 +175,7 @@ class GitHubHttp:
         return min(max(until, now + timedelta(seconds=1)), now + LONGEST_QUOTA_WAIT)
 
     def _note_quota(self, headers: Mapping[str, str]) -> None:
-        limit, remaining = (_whole_number(headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining"))
+        limit, remaining = (find_whole_number(headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining"))
         resets_at = _time(headers.get("x-ratelimit-reset"))
         if limit is not None and remaining is not None and resets_at is not None:
             self._quota = Quota(limit, remaining, min(resets_at, self._clock() + LONGEST_QUOTA_WAIT))
@@ -239,12 +238,6 @@ def _astray(response: aiohttp.ClientResponse) -> NeedsPerson:
     return NeedsPerson("GitHub sent us on to an address that we do not follow.", parked_by="source")
 
 
-def _whole_number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 12 else None
-
-
 def _time(text: str | None) -> datetime | None:
-    seconds = _whole_number(text)
-    if seconds is None or not math.isfinite(seconds) or seconds > 10**11:
-        return None
-    return datetime.fromtimestamp(seconds, UTC)
+    seconds = find_whole_number(text, highest=10**11)
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -207,7 +207,7 @@ def test_nothing_in_a_query_is_ignored_in_silence(route, query, code):
         (skills, "GET /api/v1/skills/{proxy+}", {"path": {"proxy": "a/b/Generate-Rates"}}),
     ],
 )
-def test_no_message_has_the_letters_rate_even_if_the_request_had(handler, route, event):
+def test_an_error_that_quotes_the_letters_rate_does_not_read_like_a_limit(handler, route, event):
     response = call(handler, route, **event)
     assert 400 <= error_of(response)[0] < 500
-    assert "r*ate" in response.body["message"].lower()
+    assert "rate" in response.body["message"].lower()

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import InvalidSettings
-from shared.settings import Settings, load_settings
+from shared.settings import Settings, find_whole_number, load_settings
 
 GOOD = {
     "STAGE": "prod",
@@ -67,3 +67,17 @@ def test_uploads_are_on_only_when_it_says_true(value):
 def test_max_active_is_a_whole_number_above_0(value):
     with pytest.raises(InvalidSettings, match="whole number above 0"):
         load_settings(GOOD | {"MAX_ACTIVE": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "highest", "number"), [("0", 9, 0), ("007", 999, 7), ("999", 999, 999), ("100", 100, 100)]
+)
+def test_digits_are_a_whole_number_up_to_the_highest(text, highest, number):
+    assert find_whole_number(text, highest) == number
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "-1", "+1", " 1", "1 ", "5_0", "1.0", "1e1", "\u0661", "\u00b2", "101", "0100", "9" * 5000]
+)
+def test_nothing_else_is_a_whole_number(text):
+    assert find_whole_number(text, highest=100) is None

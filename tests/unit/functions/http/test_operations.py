@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from functions.http.answer import Answer, Problem, json_of, response_of
 from functions.http.operations import operation
@@ -14,6 +16,7 @@ from functions.http.request import Request
 from shared.errors import InvalidRequest, TooManyRequests, Unauthorized
 from shared.settings import Limit
 from shared.storage.secret_store import AdminToken
+from tests.support.http import reads_like_a_limit
 from tests.support.memory import ADMIN_TOKEN, within
 
 
@@ -21,6 +24,7 @@ class Query(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 50
     sort_dir: Literal["asc", "desc"] = "desc"
     q: Annotated[str, msgspec.Meta(min_length=1, max_length=5)] | None = None
+    page: Annotated[int, msgspec.Meta(ge=1, le=9)] | None = None
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,9 +67,10 @@ async def test_what_was_sent_is_read_and_what_was_not_has_its_default(env):
         ({"limit": "9" * 400}, "invalid_limit", "whole number"),
         ({"limit": "null"}, "invalid_limit", "whole number"),
         ({"limit": ""}, "invalid_limit", "whole number"),
+        ({"page": "x"}, "invalid_page", "`page` must be a whole number from 1 to 9."),
         ({"sortDir": "up"}, "invalid_sortDir", "`sortDir` must be one of asc, desc."),
         ({"q": "123456"}, "invalid_q", "`q` must have 1 to 5 characters."),
-        ({"sort_dir": "asc"}, "unknown_parameter", "It takes limit, sortDir, q."),
+        ({"sort_dir": "asc"}, "unknown_parameter", "It takes limit, sortDir, q, page."),
     ],
     ids=str,
 )
@@ -74,6 +79,11 @@ async def test_a_parameter_that_does_not_fit_is_named(env, query, code, words):
         await within(env, lambda: look(a_request(query)))
     assert refusal.value.code == code
     assert words in str(refusal.value)
+
+
+async def test_a_route_function_is_inspected_when_it_is_declared_not_per_request(env, monkeypatch):
+    monkeypatch.setattr("inspect.signature", None)
+    assert (await within(env, lambda: look(a_request()))).body == Query()
 
 
 async def test_the_word_null_is_a_word(env):
@@ -116,7 +126,7 @@ async def find(request: Request, query: Needed) -> Answer:
 
 
 async def test_a_parameter_that_is_needed_and_missing_is_named(env):
-    with pytest.raises(InvalidRequest, match="`ids` is needed") as refusal:
+    with pytest.raises(InvalidRequest, match="`ids` is required") as refusal:
         await within(env, lambda: find(a_request()))
     assert refusal.value.code == "missing_parameter"
 
@@ -188,13 +198,32 @@ async def test_what_is_no_whole_number_is_refused(env, text):
         await sent(env, b'{"number": ' + text + b"}")
 
 
-@pytest.mark.parametrize("named", ["generate", "v429", "\rate", '\\"rate 429', "\x0429"], ids=ascii)
-def test_what_an_error_names_never_reads_like_a_limit_and_is_still_there(named):
-    """A client searches the text of the whole answer for "rate" and "429"."""
-    problem = Problem(422, "several_skills", "Several.", f"request-429-{named}", {"skills": [named], "size": 429})
-    text = json_of(problem).body.decode()
-    assert "rate" not in text
-    assert text.count("429") == 1, "a number is not a name"
-    error = json.loads(text)["error"]
-    assert (error["details"], error["requestId"]) == (problem.details, problem.request_id)
-    assert b"429" in json_of(problem._replace(status=429)).body
+LIKE_LIMITS = ["separated", "RATE", "Rate", "v429", "4299", "\rate", "\rATE", '\\"rate 429', "\x0429", "ratrate\x1429"]
+texts = st.lists(st.text(max_size=4) | st.sampled_from(LIKE_LIMITS), max_size=6).map("".join)
+texts = texts.map(lambda text: text.encode(errors="replace").decode())
+
+
+@given(texts, texts)
+@example("separated 429", "RATE")
+def test_an_error_reads_like_a_limit_only_if_it_is_one_and_its_text_is_never_changed(message, name):
+    problem = Problem(422, "several_skills", message, f"request-429-{name}", {"skills": [name], name: True})
+    body = json_of(problem).body
+    assert not reads_like_a_limit(body.decode())
+    assert json.loads(body) == {
+        "error": {
+            "code": problem.code,
+            "message": message,
+            "details": problem.details,
+            "requestId": problem.request_id,
+        },
+        "message": message,
+    }
+    limit = json_of(problem._replace(status=429)).body
+    assert reads_like_a_limit(limit.decode())
+    assert json.loads(limit) == json.loads(body)
+
+
+def test_numbers_in_details_are_left_alone():
+    assert (
+        json.loads(json_of(Problem(409, "conflict", "No.", "r", {"size": 429})).body)["error"]["details"]["size"] == 429
+    )
