@@ -18,8 +18,8 @@ from shared.marketplace.blocking import Named, blocking_writes, content_of, lift
 from shared.marketplace.external_scan_dispatch import configured_scanners
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_aliases import alias_removal
-from shared.marketplace.skill_index import skill_writes
-from shared.marketplace.skill_store import get_skill, get_versions, make_findable, version_put
+from shared.marketplace.skill_index import skill_writes, try_to_index
+from shared.marketplace.skill_store import get_skill, get_versions, version_put
 from shared.records.skills import Skill, SkillVersion, version_metadata_of
 from shared.records.submissions import CATEGORIES, Change, State, Submission, move
 from shared.storage.kv import Put, Write
@@ -187,7 +187,7 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
     requests = await _scans_of_another(skill, after)
     await _transact([*skill_writes(skill, after), _remarked(marked), *unlisted, *requests, *also])
     if after.unindexed_since:
-        await make_findable(after)
+        await try_to_index(after)
     return after
 
 

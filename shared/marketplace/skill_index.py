@@ -19,11 +19,13 @@ from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, query_shards, shard_of
 from shared.submissions.counters import count_skill
 from shared.submissions.word_index import word_puts
+from shared.telemetry import logger
 from shared.timing import STORE_BUDGET, STUCK_THRESHOLD, attempts_within
 
 FACETS = ("category", "tier", "author")
 WORDS = "find"
 NAMES = "named"
+LOOK_ALIKE = "NAME-LOOK-ALIKE"  # the rule for a new name that people mistake for a published one
 
 
 class ReadSkills(NamedTuple):
@@ -143,6 +145,14 @@ async def index_skill(skill: Skill, may_have_moved: bool = True) -> Skill:
     except ConditionFailed:
         return skill  # it changed meanwhile, and the change says itself whether it is due
     return indexed
+
+
+async def try_to_index(skill: Skill, may_have_moved: bool = True) -> None:
+    """Until its words are written, the record is due, and the stuck scan writes them."""
+    try:
+        await index_skill(skill, may_have_moved)
+    except Unavailable:
+        logger.exception("words not written, left to the stuck scan", extra={"skill": skill.name})
 
 
 async def _follow_category(skill: Skill) -> None:

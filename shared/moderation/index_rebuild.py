@@ -22,7 +22,7 @@ from shared.marketplace.skill_index import (
     no_counts,
     read_skills,
 )
-from shared.storage.kv import ABSENT, Expect, Key, Put, page_of_ids
+from shared.storage.kv import ABSENT, Expect, Key, Put, Write, page_of_ids
 from shared.submissions.submission_store import get_submissions_fresh, words_of
 
 RECORDS_PER_PAGE = 100
@@ -47,6 +47,12 @@ async def rebuild_index(after: str | None = None, limit: int = RECORDS_PER_PAGE)
     return RebuildProgress(checked=len(ids), missing=missing, failed=failed, next_position=following)
 
 
+async def write_in_chunks(writes: Sequence[Write]) -> None:
+    """More than a transaction takes, so not all or nothing: only for what may be written twice."""
+    for start in range(0, len(writes), WRITES_AT_ONCE):
+        await get_kv().transact(partial(list, writes[start : start + WRITES_AT_ONCE]))
+
+
 async def _mend_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
     read = await read_skills(names)
     skills = [read.skills[name] for name in names if name in read.skills]
@@ -69,9 +75,7 @@ async def _mend(wanted: Iterable[Put]) -> tuple[dict[str, int], list[str]]:
     by_key = {put.key: put for put in wanted}
     read = await get_kv().get_many(by_key)
     puts = [by_key[key] for key in read.missing]
-    for start in range(0, len(puts), WRITES_AT_ONCE):
-        chunk = puts[start : start + WRITES_AT_ONCE]
-        await get_kv().transact(partial(list, chunk))
+    await write_in_chunks(puts)
     missing = Counter(put.key.pk.partition(":")[0] for put in puts)
     return dict(missing), [f"{key.pk}/{key.sk}" for key in read.failed]
 

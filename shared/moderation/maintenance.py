@@ -1,15 +1,30 @@
 """What keeps the platform itself in order: counters, indexes, names, tokens. Every action is audited."""
 
+from collections.abc import Sequence
+
+import msgspec
+
 from shared.access.audit import audit_put, reason_of
 from shared.access.auth import Revocation, get_tokens, require_role, revocation_key, token_id
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, NotFound
-from shared.marketplace.skill_store import migrate_skill_slugs
-from shared.moderation.index_rebuild import RebuildProgress, rebuild_index
+from shared.marketplace.skill_aliases import alias_put
+from shared.marketplace.skill_index import counts_put, no_counts, skill_key, skill_put, try_to_index
+from shared.marketplace.skill_store import (
+    enumerate_published_skills,
+    find_skill,
+    get_versions,
+    version_key,
+    version_put,
+)
+from shared.moderation.index_rebuild import WRITES_AT_ONCE, RebuildProgress, rebuild_index, write_in_chunks
 from shared.moderation.recount import Progress, apply_repairs, continue_recount
+from shared.records.skills import Skill, full_name
 from shared.storage.documents import encode
-from shared.storage.kv import ABSENT, Check, Put
+from shared.storage.kv import ABSENT, Check, Delete, Put, Write
 from shared.storage.secret_store import AdminToken
+from shared.submissions.counters import count_skill
+from shared.telemetry import logger
 
 
 async def recount(by: AdminToken, run_id: str | None = None) -> Progress:
@@ -49,6 +64,13 @@ async def migrate_slugs(by: AdminToken, why: str) -> list[str]:
     return await migrate_skill_slugs()
 
 
+async def migrate_skill_slugs() -> list[str]:
+    """Skills that an older release stored under a bare slug get their full name; the slug still resolves to them."""
+    read = await enumerate_published_skills()
+    old = [skill for skill in read.skills if "/" not in skill.name]
+    return sorted([full_name(skill) for skill in old if await _rename(skill, full_name(skill))])
+
+
 async def revoke_token(wanted: str, by: AdminToken, why: str, even_mine: bool = False) -> Revocation:
     """Refused from this moment on, in sessions too. Somebody must stay who can undo things: never the last admin."""
     require_role(by, "admin")
@@ -75,3 +97,39 @@ async def revoke_token(wanted: str, by: AdminToken, why: str, even_mine: bool = 
     except ConditionFailed as error:
         raise Conflict("The tokens changed at the same moment. Look again.", code="changed_meanwhile") from error
     return revocation
+
+
+async def _rename(skill: Skill, name: str) -> bool:
+    """In one transaction if it fits. More versions are copied first and deleted last: in between, and after a crash,
+    the skill is under one name or the other with all its versions."""
+    versions = await get_versions(skill.name)
+    copies = [version_put(msgspec.structs.replace(version, name=name)) for version in versions]
+    leftovers = [Delete(version_key(version), {"pk": f"version:{skill.name}"}) for version in versions]
+    renamed = msgspec.structs.replace(skill, name=name, unindexed_since=now())
+    writes: list[Write] = [
+        skill_put(renamed, ABSENT),
+        alias_put(name),
+        counts_put(no_counts(renamed), expect=None),
+        Delete(skill_key(skill.name), {"recordVersion": skill.record_version}),
+        *count_skill(skill, renamed),
+    ]
+    try:
+        if len(writes) + len(copies) + len(leftovers) <= WRITES_AT_ONCE:
+            await get_kv().transact(lambda: [*writes, *copies, *leftovers])
+        else:
+            await _rename_in_steps(name, writes, copies, leftovers)
+    except ConditionFailed:
+        logger.warning("skill not renamed: it changed, or its full name is taken", extra={"skill": skill.name})
+        return False
+    await try_to_index(renamed)
+    return True
+
+
+async def _rename_in_steps(
+    name: str, writes: Sequence[Write], copies: Sequence[Put], leftovers: Sequence[Delete]
+) -> None:
+    if await find_skill(name):
+        raise ConditionFailed([0])
+    await write_in_chunks([Put(copy.key, copy.doc) for copy in copies])  # unguarded: a crash may have left some
+    await get_kv().transact(lambda: writes)
+    await write_in_chunks(leftovers)

@@ -15,8 +15,9 @@ from shared.db import get_kv, get_queue, now
 from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
 from shared.evidence.receipt_store import clearance_of, clearance_put, find_receipt
 from shared.marketplace.blocking import Named, blocking_writes, content_of, lifting_writes, unlisted_checks
+from shared.marketplace.publishing import publish
 from shared.marketplace.skill_admin import block_writes, lift_writes, named, unblock_skill
-from shared.marketplace.skill_store import find_skill, get_skill, publish_stored
+from shared.marketplace.skill_store import find_skill, get_skill
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
 from shared.storage.kv import Write
@@ -66,7 +67,7 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     clearance = clearance_put(clearance_of(receipt, by.name, reason, now()))
     also = [clearance, *unlisted, *_lifted(skill)]
     approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
-    return await publish_stored(approved, receipt, await find_skill(approved.skill_name))
+    return await publish(approved, receipt, await find_skill(approved.skill_name))
 
 
 async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:

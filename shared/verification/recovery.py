@@ -8,8 +8,9 @@ import msgspec
 from shared.db import get_queue, now
 from shared.errors import LostLease, Unavailable
 from shared.evidence.receipt_store import find_receipt
+from shared.marketplace.publishing import publish
 from shared.marketplace.skill_index import get_unindexed, index_skill, read_skills
-from shared.marketplace.skill_store import find_skill, publish_stored
+from shared.marketplace.skill_store import find_skill
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, Rescue, State, Submission, move, rescue_of
 from shared.submissions.pause import find_pause
@@ -127,7 +128,7 @@ async def rescue(submission: Submission) -> Rescue:
 async def give_up(submission: Submission) -> Submission:
     """Every attempt is used up. What was decided already is finished; else a person decides, with the last error."""
     if submission.state is State.AUTO_APPROVED and (receipt := await find_receipt(submission)):
-        return await publish_stored(submission, receipt, await find_skill(submission.skill_name))
+        return await publish(submission, receipt, await find_skill(submission.skill_name))
     detail = f": {submission.error}" if submission.error else ""
     reason = f"stuck: gave up after {MAX_ATTEMPTS} attempts{detail}"
     return await commit(lambda at: move(submission, State.ON_HOLD, "recovery", at, reason, parked_by="faults"))

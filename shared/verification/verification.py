@@ -20,8 +20,8 @@ from shared.evidence.receipt_store import (
     receipt_put,
 )
 from shared.github.archive import AnomalyKind
-from shared.marketplace.skill_index import alike_key, alike_name, decode_skill, is_confusable, skill_key
-from shared.marketplace.skill_store import LOOK_ALIKE, name_is_gone, publish_stored
+from shared.marketplace.publishing import deleted_reason, publish
+from shared.marketplace.skill_index import LOOK_ALIKE, alike_key, alike_name, decode_skill, is_confusable, skill_key
 from shared.records.decision import Judged, Outcome, asks_judge, decide, is_vendor
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
@@ -68,7 +68,7 @@ async def verify(held: LeasedSubmission) -> None:
     facts = _facts(content_hash, receipt, outcome) | {"scanned_commit": held.submission.commit}
     await held.move(outcome.state, outcome.reason, also=receipt_put(receipt), parked_by=outcome.parked_by, **facts)
     if outcome.state is State.AUTO_APPROVED:
-        held.submission = await publish_stored(held.submission, receipt, known.skill)
+        held.submission = await publish(held.submission, receipt, known.skill)
 
 
 class _Known(NamedTuple):
@@ -153,7 +153,7 @@ async def _refuse_taken_name(submission: Submission, skill: Skill | None, conten
     if skill is None:
         return
     if skill.is_deleted:
-        raise Refused(name_is_gone(skill))
+        raise Refused(deleted_reason(skill))
     if content_hash in skill.yanked_content:
         raise Refused(
             f"A version of {skill.name} with exactly this content was yanked. Submit it with what was wrong mended."

@@ -208,7 +208,7 @@ GUARDS = [
     Guard("poison is stored", {"functions.consumer:store_dead_letter": Effect()}),
     Guard(
         "what is published is what was scanned",
-        {"shared.marketplace.skill_store:content_hash_of": AnsweredValue(Equal())},
+        {"shared.marketplace.publishing:content_hash_of": AnsweredValue(Equal())},
         [f"{CONTENT}test_what_is_published_is_what_was_scanned"],
     ),
     Guard(
@@ -261,7 +261,7 @@ GUARDS = [
     Guard(
         "a version exists once",
         {"shared.marketplace.skill_store:ABSENT": Unguarded()},
-        ["tests/unit/marketplace/test_skill_store.py::test_publishing_is_all_or_nothing"],
+        ["tests/unit/marketplace/test_publishing.py::test_publishing_is_all_or_nothing"],
     ),
     Guard(
         "a dead letter is stored once",

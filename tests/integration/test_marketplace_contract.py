@@ -11,8 +11,9 @@ from shared.marketplace.community import add_report, count_installs, list_report
 from shared.marketplace.skill_admin import block_skill, unblock_skill, yank_version
 from shared.marketplace.skill_index import read_skills, skill_put
 from shared.marketplace.skill_search import SkillQuery, list_skills
-from shared.marketplace.skill_store import get_skill, migrate_skill_slugs
+from shared.marketplace.skill_store import get_skill
 from shared.moderation.index_rebuild import rebuild_index
+from shared.moderation.maintenance import migrate_skill_slugs
 from shared.records.search_words import is_match, query_words, skill_words
 from shared.settings import load_settings
 from shared.storage.aws import Aws

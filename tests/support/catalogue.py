@@ -7,9 +7,10 @@ from datetime import timedelta
 import msgspec
 
 from shared.marketplace.skill_index import alike_put, counts_put, index_puts, no_counts, skill_put
-from shared.records.skills import Skill, split_name
+from shared.marketplace.skill_store import version_put
+from shared.records.skills import Skill, SkillVersion, split_name
 from shared.storage.documents import encode
-from shared.storage.kv import Key, Put
+from shared.storage.kv import ABSENT, Key, Put
 from tests.support.builders import WHEN
 from tests.support.memory import MemoryKV, Stored
 
@@ -17,7 +18,7 @@ from tests.support.memory import MemoryKV, Stored
 def a_skill(name: str, number: int = 0, **more) -> Skill:
     at = more.pop("at", None) or WHEN + timedelta(seconds=number)
     defaults = {
-        "display_name": split_name(name).slug,
+        "display_name": name.rpartition("/")[2],
         "description": "",
         "repo_url": f"https://github.com/{name.rpartition('/')[0]}",
         "current_version": "1.0.0",
@@ -46,6 +47,13 @@ async def put_skills(kv, *skills: Skill, installs: dict[str, int] | None = None)
     puts = {put.key: put for skill in skills for put in puts_of(skill, (installs or {}).get(skill.name, 0))}
     for some in batched(puts.values(), 20):  # one by one: moto copies the whole table for a transaction
         await asyncio.gather(*map(kv.put, some))
+
+
+async def put_bare(kv, skill: Skill, *versions: SkillVersion) -> None:
+    """The record and its versions alone, without anything that finds them."""
+    await kv.put(skill_put(skill, ABSENT))
+    for version in versions:
+        await kv.put(version_put(version))
 
 
 def batched(puts, size: int):

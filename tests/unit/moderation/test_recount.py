@@ -12,8 +12,8 @@ from shared.access.audit import get_audit
 from shared.errors import Conflict, Forbidden, Unavailable
 from shared.marketplace.skill_admin import block_skill, delete_skill, yank_version
 from shared.marketplace.skill_index import skill_put
-from shared.marketplace.skill_store import migrate_skill_slugs
 from shared.moderation import maintenance, recount, recount_walk
+from shared.moderation.maintenance import migrate_skill_slugs
 from shared.records.submissions import State
 from shared.storage.kv import ABSENT, Key, shard_of
 from shared.storage.secret_store import AdminToken

@@ -1,0 +1,229 @@
+"""Publication: whether approved content becomes a version of its skill, under which number, in one transaction."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from shared.db import get_content
+from shared.errors import ConditionFailed, NotFound, Unavailable
+from shared.evidence.blocklist import block_keys, blocked_by, find_block
+from shared.evidence.receipt_store import Receipt, deciding_rules
+from shared.marketplace.diffs import count_files
+from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
+from shared.marketplace.external_scan_store import scan_requests
+from shared.marketplace.skill_aliases import alias_put
+from shared.marketplace.skill_index import (
+    LOOK_ALIKE,
+    alike_put,
+    counts_put,
+    no_counts,
+    skill_key,
+    skill_writes,
+    try_to_index,
+)
+from shared.marketplace.skill_store import version_put
+from shared.records.skills import (
+    Skill,
+    SkillVersion,
+    VersionMetadata,
+    folder_spelled,
+    next_version,
+    version_metadata_of,
+)
+from shared.records.submissions import Change, State, Submission, move
+from shared.scanner import ScanReport
+from shared.storage.content import Files, content_hash_of
+from shared.storage.kv import ABSENT, Check, Write
+from shared.submissions.submission_store import commit, move_submission
+
+
+class _Publication(NamedTuple):
+    """What the transaction writes, as far as it is known before."""
+
+    current: Skill | None
+    is_new: bool  # else this content is published already
+    version: str
+    diff_summary: str
+    report: ScanReport
+    scanners: Sequence[str]
+
+
+class _Obstacle(NamedTuple):
+    state: State
+    reason: str
+    parked_by: str
+
+
+async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
+    """From the stored bytes, if they are what was scanned. The move, the skill, its version, its short name and the
+    requests to external scanners are one transaction: a worker that dies right after it leaves nothing out."""
+    assert submission.content_hash  # it was set when the submission was approved
+    files = await get_content().get_files(submission.content_hash)
+    obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files))
+    if obstacle:
+        return await _park(submission, obstacle)
+    publication = await _prepare(submission, receipt.report, current, files)
+    # An entry added during the scan found no skill to block, so the transaction itself checks the blocklist.
+    keys = block_keys(submission.skill_name, submission.source, submission.content_hash)
+    try:
+        published = await commit(
+            lambda at: _move(submission, publication.version, at),
+            lambda change: [*_writes(publication, change.after), *(Check(key, ABSENT) for key in keys)],
+        )
+    except ConditionFailed:
+        entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
+        if entry is None:
+            raise
+        block = blocked_by(entry)
+        return await _park(submission, _Obstacle(State.BLOCKED, str(block), block.parked_by))
+    await _follow_up(publication, published)
+    return published
+
+
+def deleted_reason(skill: Skill) -> str:
+    return (
+        f"The skill {skill.name} was deleted ({skill.delete_reason}). Its name is not used again: choose another one."
+    )
+
+
+def _find_obstacle(
+    submission: Submission, receipt: Receipt, current: Skill | None, stored_hash: str
+) -> _Obstacle | None:
+    if stored_hash != receipt.content_hash:
+        return _Obstacle(State.RESCAN_REQUIRED, "The stored content is not the content that was scanned.", "rule")
+    if current is None:
+        return None
+    if current.is_deleted:
+        return _Obstacle(State.BLOCKED, deleted_reason(current), "person")
+    if current.submission_id != submission.id:
+        reason = f"The name {current.name} is taken by the skill of submission {current.submission_id}."
+        return _Obstacle(State.ON_HOLD, reason, "person")
+    if current.is_blocked and not current.is_blocked_by_rule:
+        # A person decided, and only a person lifts it: neither new content does, nor removing the entry.
+        return _Obstacle(State.BLOCKED, f"The skill {current.name} is blocked: {current.block_reason}", "person")
+    return None
+
+
+async def _park(submission: Submission, obstacle: _Obstacle) -> Submission:
+    state, reason, parked_by = obstacle
+    return await move_submission(submission, state, "system", reason, parked_by=parked_by)
+
+
+async def _prepare(submission: Submission, report: ScanReport, current: Skill | None, files: Files) -> _Publication:
+    scanners = await configured_scanners()
+    if current and current.content_hash == submission.content_hash:
+        return _Publication(current, False, current.current_version, "", report, scanners)
+    latest = (current.latest_version or current.current_version) if current else None
+    version = next_version(latest, report.front_matter.version or None)
+    return _Publication(current, True, version, await _diff_summary(current, files), report, scanners)
+
+
+async def _diff_summary(current: Skill | None, files: Files) -> str:
+    """A version before that cannot be read does not prevent a publication."""
+    if current is None:
+        return "first version"
+    try:
+        before = await get_content().get_files(current.content_hash)
+    except (NotFound, Unavailable):
+        return f"changed since {current.current_version}"
+    return f"{count_files(before, files)} since {current.current_version}"
+
+
+def _move(submission: Submission, version: str, at: datetime) -> Change:
+    reason = f"published as version {version}"
+    return move(submission, submission.publish_as, "worker", at, reason, published_version=version)
+
+
+def _writes(publication: _Publication, submission: Submission) -> list[Write]:
+    current = publication.current
+    if current and not publication.is_new:
+        as_read = Check(skill_key(current.name), {"recordVersion": current.record_version})
+        return _lifted(current, submission) if current.is_blocked_by_rule else [as_read]
+    skill = _skill_of(submission, current, publication.report)
+    version = _version_of(skill, publication.diff_summary)
+    writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]
+    if current is None:
+        writes.append(counts_put(no_counts(skill), expect=None))
+        writes += [] if LOOK_ALIKE in deciding_rules(publication.report) else [alike_put(skill.name)]
+    return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
+
+
+async def _follow_up(publication: _Publication, published: Submission) -> None:
+    """Whatever becomes of this, it is published: the stuck scan indexes what is not indexed."""
+    current = publication.current
+    if not publication.is_new:
+        await dispatch_external_scans(published.skill_name, published.content_hash or "", publication.scanners)
+        return
+    skill = _skill_of(published, current, publication.report)
+    may_have_moved = current is not None and (skill.category != current.category or bool(current.unindexed_since))
+    await try_to_index(skill, may_have_moved)
+
+
+def _lifted(current: Skill, submission: Submission) -> list[Write]:
+    """A reviewer approved what a newer rule set had blocked."""
+    lifted = msgspec.structs.replace(
+        current,
+        is_blocked=False,
+        is_blocked_by_rule=False,
+        block_reason=None,
+        cert_tier=submission.cert_tier or current.cert_tier,
+        verdict=submission.verdict,
+        score=submission.score,
+        rule_set=submission.rule_set,
+        unscanned=submission.unscanned,
+        unindexed_since=submission.updated_at,  # its tier may be another one: the stuck scan writes the facet
+        record_version=current.record_version + 1,
+    )
+    return skill_writes(current, lifted)
+
+
+def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:
+    assert submission.content_hash  # what is published was scanned, and what is scanned is stored
+    assert submission.published_version
+    front_matter = report.front_matter
+    return Skill(
+        name=submission.skill_name,
+        display_name=front_matter.name,
+        description=front_matter.description,
+        repo_url=submission.repo_url,
+        current_version=submission.published_version,
+        content_hash=submission.content_hash,
+        submission_id=submission.id,
+        published_at=current.published_at if current else submission.updated_at,
+        updated_at=submission.updated_at,
+        category=front_matter.category,
+        tags=front_matter.tags,
+        capabilities=tuple(capability.name for capability in report.capabilities),
+        cert_tier=submission.cert_tier or "SCANNED",
+        verdict=submission.verdict,
+        score=submission.score,
+        judge_score=submission.judge_score,
+        commit=submission.commit,
+        ref=submission.ref,
+        repo_id=submission.repo_id,
+        folder=folder_spelled(submission.skill_name, submission.skill_path, submission.repo_url),
+        rule_set=submission.rule_set,
+        unscanned=submission.unscanned,
+        versions=current.versions + 1 if current else 1,
+        record_version=current.record_version + 1 if current else 1,
+        was_blocked=current.was_blocked if current else False,
+        yanked_content=current.yanked_content if current else (),
+        unindexed_since=submission.updated_at,
+    )
+
+
+def _version_of(skill: Skill, diff_summary: str) -> SkillVersion:
+    return SkillVersion(
+        name=skill.name,
+        version=skill.current_version,
+        content_hash=skill.content_hash,
+        submission_id=skill.submission_id,
+        created_at=skill.updated_at,
+        cert_tier=skill.cert_tier,
+        score=skill.score,
+        commit=skill.commit,
+        diff_summary=diff_summary,
+        metadata=VersionMetadata(**version_metadata_of(skill)),
+    )
