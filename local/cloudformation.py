@@ -1,4 +1,4 @@
-"""template.yaml as CloudFormation reads it: short tags, parameters, conditions, references; no resource's meaning."""
+"""CloudFormation syntax of template.yaml: short tags, parameters, conditions and references."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ NO_VALUE = object()
 
 
 class TemplateError(StartError):
-    """The template cannot be run; the sentence names the file and the resource."""
+    """The template cannot be run; the message names the file and the resource."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -27,18 +27,18 @@ def load(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text()
     except OSError as error:
-        raise TemplateError(f"{path.name}: it cannot be read ({error.strerror}).") from error
+        raise TemplateError(f"{path.name}: cannot be read ({error.strerror}).") from error
     try:
         document = yaml.load(text, Loader=_Loader)  # noqa: S506 a SafeLoader with CloudFormation's tags
     except yaml.YAMLError as error:
         raise TemplateError(f"{path.name}: not valid YAML ({_where(error)}).") from error
     if not isinstance(document, dict) or not isinstance(document.get("Resources"), dict):
-        raise TemplateError(f"{path.name}: it has no Resources.")
+        raise TemplateError(f"{path.name}: has no Resources.")
     return document
 
 
 class Resolver:
-    """Replaces every intrinsic function by its value on this machine."""
+    """Replaces intrinsic functions with their values on this machine."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Resolver:
             if name in self._functions:
                 return self._functions[name](value[name])
             if str(name).startswith("Fn::"):
-                raise TemplateError(f"{name} is not known to the one-machine runner.")
+                raise TemplateError(f"the local runner does not support {name}.")
         resolved = {key: self.resolve(item) for key, item in value.items()}
         return {key: item for key, item in resolved.items() if item is not NO_VALUE}
 
@@ -97,7 +97,7 @@ class Resolver:
             return self._pseudo[name]
         found = self._reference(name)
         if found is None:
-            raise TemplateError(f"it refers to {name}, which the template does not have.")
+            raise TemplateError(f"refers to {name}, which is not in the template.")
         return found
 
     def is_wanted(self, condition: str | None) -> bool:
@@ -107,7 +107,7 @@ class Resolver:
         name, _, attribute = (path if isinstance(path, str) else ".".join(path)).partition(".")
         found = self._attribute(name, attribute)
         if found is None:
-            raise TemplateError(f"it refers to {name}.{attribute}, which the template does not have.")
+            raise TemplateError(f"refers to {name}.{attribute}, which is not in the template.")
         return found
 
     def _sub(self, argument: Any) -> str:
@@ -133,7 +133,7 @@ class Resolver:
 
     def _condition(self, name: str) -> bool:
         if name not in self._conditions:
-            raise TemplateError(f"it names the condition {name}, which the template does not have.")
+            raise TemplateError(f"uses the condition {name}, which is not in the template.")
         return self._true(self._conditions[name])
 
     def _true(self, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What `make run` can be told, read from the environment once. A wrong value gets one sentence."""
+"""Settings of `make run`, read from the environment once. An invalid value is reported in one sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class StartError(Exception):
-    """One sentence for the person at the terminal; the runner prints it and exits with 1."""
+    """A one-sentence message for the user; the runner prints it and exits with 1."""
 
 
 @dataclass(frozen=True)

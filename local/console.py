@@ -1,4 +1,4 @@
-"""What the runner prints: one line per invocation, and what the functions log, shortened for reading."""
+"""Console output of the runner: one line per invocation, and the logs of the functions, shortened."""
 
 import json
 import os
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-LONGEST_LINE = 4000
-# Facts every log record repeats; the prefix and the invocation line tell what matters of them.
+MAX_LINE_LENGTH = 4000
+# Fields that every log record repeats; the prefix and the invocation line show the important ones.
 REPEATED = {
     "level", "log_level", "message", "timestamp", "location", "service", "cold_start", "function_name",
     "function_memory_size", "function_arn", "function_request_id", "requestId", "xray_trace_id", "logger",
@@ -26,10 +26,10 @@ class Console:
     def say(self, text: str = "") -> None:
         try:
             print(text, flush=True)
-        except BrokenPipeError:  # the reader of a pipe left; the platform goes on
-            sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 open until the end
+        except BrokenPipeError:  # the reader of the pipe is gone; the platform keeps running
+            sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 open until exit
 
-    def complain(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         self.say(f"! {text}")
 
     def invocation(self, function: str, trigger: str, milliseconds: float, *, cold: bool, failure: str | None) -> None:
@@ -46,19 +46,24 @@ class Console:
 
 
 def readable(line: str, rank: int = 0) -> str | None:
-    """A JSON log record as `LEVEL message key=value`; other lines as they are. None: not worth a line at this level."""
+    """A JSON log record as `LEVEL message key=value`; other lines unchanged. None hides the line."""
     record = _record(line)
     if not line.strip() or RUNTIME_UPDATE_ADVICE in line:
         return None
     if record is None:
-        return line[:LONGEST_LINE].replace("\r", "\n")
+        return line[:MAX_LINE_LENGTH].replace("\r", "\n")
     if "_aws" in record:  # a metric in CloudWatch's embedded format
-        return line[:LONGEST_LINE] if rank <= RANKS["DEBUG"] else None
+        return line[:MAX_LINE_LENGTH] if rank <= RANKS["DEBUG"] else None
     level = str(record.get("level") or record.get("log_level") or "INFO")
     if RANKS.get(level, RANKS["CRITICAL"]) < rank:
         return None
     facts = [f"{key}={value}" for key, value in record.items() if key not in REPEATED]
-    return "\n".join([" ".join([level, _message(record), *facts])[:LONGEST_LINE], *_trace(record)])
+    return "\n".join([" ".join([level, _message(record), *facts])[:MAX_LINE_LENGTH], *_trace(record)])
+
+
+def printable(text: str) -> str:
+    """Untrusted text must not send control sequences to the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _record(line: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Starts, watches and stops the embedded AWS, and chooses the saved state it continues from."""
+"""Starts, watches and stops the AWS emulator, and selects the snapshot to restore."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from local.processes import kill_child, start_python
 
 PYTHON = REPOSITORY / ".venv" / "emulator" / "bin" / "python"
 START_SECONDS = 30.0
-STOP_SECONDS = 30.0  # a large state takes a while to write, and cutting that short would lose it
+STOP_SECONDS = 30.0  # writing a large state takes a while, and an interrupted write would lose it
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,24 @@ class Emulator:
         return self._process.pid
 
     async def start(self) -> Snapshot | None:
-        """Returns the state it continues from."""
+        """Returns the restored snapshot, if any."""
         if not PYTHON.exists():
             raise StartError("The AWS emulator is not installed; run `make setup`.")
         self._states.mkdir(parents=True, exist_ok=True)
-        found = newest_good_snapshot(self._states)
+        snapshot = newest_good_snapshot(self._states)
         with self.log.open("wb") as log, self._listener:
             self._process = await start_python(
                 PYTHON,
-                self._command(restore=found is not None),
-                self._environment(found.path if found else self._states),
+                self._command(restore=snapshot is not None),
+                self._environment(snapshot.path if snapshot else self._states),
                 self._directory,
                 output=log,
                 pass_fds=[self._listener.fileno()],
             )
         await self._wait_until_up()
-        return found
+        return snapshot
 
-    async def died(self) -> int:
+    async def exited(self) -> int:
         return await self._process.wait()
 
     def save_soon(self) -> None:
@@ -72,13 +72,13 @@ class Emulator:
             self._process.send_signal(signal.SIGUSR1)
 
     def overdue(self) -> float | None:
-        """Seconds since the last good save, when that is longer than it should be."""
+        """Seconds since the last save, if a save is overdue."""
         newest = next(_snapshots(self._states), None)
         age = newest.age if newest else 0.0
         return age if age > 2 * self._interval + 10 else None
 
     async def stop(self) -> bool:
-        """True when everything is saved."""
+        """True if everything was saved."""
         if self._process.returncode is None:
             self._process.terminate()
         try:
@@ -106,29 +106,29 @@ class Emulator:
             "LOG_LEVEL": "WARNING",
             "TMPDIR": str(self._directory / "tmp"),
             "HOME": str(self._directory / "tmp"),
-            # Without these it opens further ports on every interface, and removes containers of the user's Docker.
+            # Otherwise it opens more ports on all interfaces, and removes Docker containers of the user.
             "SFTP_ENABLED": "0",
             "IOT_MTLS_ENABLED": "0",
             "DOCKER_HOST": "unix:///nonexistent",
         }
 
     async def _wait_until_up(self) -> None:
-        """The listening socket is ours, so the first answer tells that the emulator is up."""
+        """The socket is already listening, so a health check waits until the emulator responds."""
         timeout = aiohttp.ClientTimeout(total=START_SECONDS)
-        ending = asyncio.create_task(self._process.wait())
+        exited = asyncio.create_task(self._process.wait())
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            asking = asyncio.create_task(_status(session, f"{self.endpoint}/_ministack/health"))
-            await asyncio.wait({ending, asking}, return_when=asyncio.FIRST_COMPLETED)
-            up = asking.done() and asking.exception() is None and asking.result() == 200
-            asking.cancel()
-        ending.cancel()
+            health_check = asyncio.create_task(_status(session, f"{self.endpoint}/_ministack/health"))
+            await asyncio.wait({exited, health_check}, return_when=asyncio.FIRST_COMPLETED)
+            up = health_check.done() and health_check.exception() is None and health_check.result() == 200
+            health_check.cancel()
+        exited.cancel()
         if not up:
             self.kill()
-            raise StartError(f"The AWS emulator did not start: {self._last_words()}")
+            raise StartError(f"The AWS emulator did not start: {self._last_log_line()}")
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'it said nothing'} (see {self.log})"
+        return f"{lines[-1] if lines else 'its log is empty'} (see {self.log})"
 
 
 async def _status(session: aiohttp.ClientSession, url: str) -> int:

@@ -1,8 +1,8 @@
-"""The embedded AWS: ministack, run by the interpreter of its own virtual environment, on a socket it inherits.
+"""The AWS emulator: ministack, run by the interpreter of its own virtual environment, on an inherited socket.
 
-ministack saves only on a clean stop. Here a forked child (a point-in-time copy that blocks nobody) writes DynamoDB and
-SQS together every interval; S3 objects are on disk already. A snapshot is a folder named by its time in milliseconds
-that appears by one rename.
+ministack saves only on a clean stop. Here a forked child (a point-in-time copy that blocks no request) writes DynamoDB
+and SQS together every interval; S3 objects are on disk already. A snapshot is a folder named by its time in
+milliseconds and published by one rename.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 
 SERVICES = ("dynamodb", "sqs", "s3")
 SNAPSHOTS_KEPT = 3
-LONGEST_SAVE_SECONDS = 60
+MAX_SAVE_SECONDS = 60
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
     app.PERSIST_STATE = False  # its own save at shutdown is slow and swallows errors; ours follows below
     if options.restore:
         restore()
-    asyncio.run(serve(without_browsers(app.app), options.socket, options.states, options.interval))
+    asyncio.run(serve(reject_browsers(app.app), options.socket, options.states, options.interval))
     write_snapshot(options.states, time.time_ns() // 1_000_000)
 
 
@@ -44,7 +44,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def restore() -> None:
-    """Load the snapshot that STATE_DIR names. The runner found it complete, so anything wrong now is fatal."""
+    """Load the snapshot in STATE_DIR. The runner has checked that it is complete, so any error is fatal."""
     from ministack.core.persistence import load_state
 
     for service in SERVICES:
@@ -54,8 +54,8 @@ def restore() -> None:
         importlib.import_module(f"ministack.services.{service}").load_persisted_state(state)
 
 
-def without_browsers(app: Any) -> Any:
-    """ministack lets every web page read its answers (CORS *). No page has any business here, and only pages say so."""
+def reject_browsers(app: Any) -> Any:
+    """ministack lets every web page read its responses (CORS *). Only browsers send Origin: refuse it."""
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or not any(name == b"origin" for name, _ in scope["headers"]):
@@ -72,24 +72,24 @@ async def serve(app: Any, socket_fd: int, states: Path, interval: float) -> None
     from hypercorn.config import Config
 
     loop = asyncio.get_running_loop()
-    stopping, wanted = asyncio.Event(), asyncio.Event()
+    stopping, save_now = asyncio.Event(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    loop.add_signal_handler(signal.SIGUSR1, wanted.set)
+    loop.add_signal_handler(signal.SIGUSR1, save_now.set)
     config = Config()
     config.bind = [f"fd://{socket_fd}"]
     config.keep_alive_timeout = 75
     config.graceful_timeout = 1
     config.accesslog = None
-    saving = asyncio.create_task(save_regularly(states, interval, wanted))
+    saving = asyncio.create_task(save_regularly(states, interval, save_now))
     await hypercorn_serve(app, config, shutdown_trigger=stopping.wait)
     saving.cancel()
 
 
-async def save_regularly(states: Path, interval: float, wanted: asyncio.Event) -> None:
+async def save_regularly(states: Path, interval: float, save_now: asyncio.Event) -> None:
     while True:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wanted.wait(), interval)
-        wanted.clear()
+            await asyncio.wait_for(save_now.wait(), interval)
+        save_now.clear()
         await save_in_child(states)
 
 
@@ -104,10 +104,10 @@ async def save_in_child(states: Path) -> None:
 
 
 def write_snapshot(states: Path, taken: int) -> None:
-    """One folder with every service. Nothing changed: the last one just gets the new time."""
+    """One folder with all services. If nothing changed, the last snapshot is renamed to the new time."""
     contents = {f"{service}.json": _dump(service) for service in SERVICES}
     known = sorted(path for path in states.iterdir() if path.name.isdigit())
-    if known and _holds(known[-1], contents):
+    if known and _is_same(known[-1], contents):
         known[-1].rename(states / str(taken))
         return
     partial = states / f"{taken}.partial"
@@ -123,18 +123,18 @@ def _save_and_exit(states: Path, taken: int) -> None:
     # Handlers inherited from the parent would wake the parent's loop.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.alarm(LONGEST_SAVE_SECONDS)  # a lock that another thread held at the fork must not stop all later saves
+    signal.alarm(MAX_SAVE_SECONDS)  # a lock held by another thread at the fork must not block all later saves
     try:
-        _without_copies()
+        _disable_deepcopy()
         write_snapshot(states, taken)
-    except BaseException as error:  # noqa: BLE001 the child must never return into the parent's loop
+    except BaseException as error:  # noqa: BLE001 the child must never return to the parent's loop
         sys.stderr.write(f"snapshot {taken}: {error!r}\n")
         sys.stderr.flush()
         os._exit(1)
     os._exit(0)
 
 
-def _without_copies() -> None:
+def _disable_deepcopy() -> None:
     # get_state() deep-copies against concurrent writers; a forked child has none, and the copy costs most of the time.
     import copy
 
@@ -150,7 +150,7 @@ def _dump(service: str) -> bytes:
     return json.dumps(wrapped, default=persistence._json_default).encode()
 
 
-def _holds(snapshot: Path, contents: dict[str, bytes]) -> bool:
+def _is_same(snapshot: Path, contents: dict[str, bytes]) -> bool:
     files = {name: snapshot / name for name in contents}
     return all(files[name].is_file() and files[name].read_bytes() == content for name, content in contents.items())
 

@@ -1,6 +1,6 @@
-"""python -m local.external_scanner: a real scanner beside the platform, with bandit and detect-secrets.
+"""python -m local.external_scanner: an external scanner that runs bandit and detect-secrets.
 
-It claims what was published, looks at the files and reports. `EXTERNAL_SCANNERS=bandit make run` gives it work."""
+It claims published skills, scans their files and reports results. `EXTERNAL_SCANNERS=bandit make run` enables it."""
 
 import argparse
 import json
@@ -16,12 +16,13 @@ from urllib.parse import urlsplit
 
 from local.code_checks import CheckFailed, Report, check_files
 from local.config import StartError, local_directory
-from local.scanner_client import Claim, PlatformSilent, RequestRefused, ScannerClient, is_loopback
+from local.console import printable
+from local.scanner_client import Claim, PlatformUnavailable, RequestRefused, ScannerClient, is_loopback
 
 HELP = """\
 environment:
-  LOCAL_DIR       where secrets.json of the platform is (.local)
-  SCANNER_SECRET  the scanner's secret, for a platform elsewhere
+  LOCAL_DIR       data folder of the platform, with secrets.json (.local)
+  SCANNER_SECRET  secret of the scanner, for a platform on another machine
 """
 
 
@@ -43,8 +44,8 @@ def main() -> int:
 
 
 def run(client: ScannerClient, scratch: Path, poll: float, *, once: bool) -> int:
-    """Until Ctrl-C; with `once`, until nothing waits any more."""
-    _say(f"The scanner {client.provider} looks for work at {client.url}.")
+    """Run until Ctrl-C; with `once`, until no scan is pending."""
+    _say(f"Scanner {client.provider} is polling {client.url}.")
     while True:
         try:
             claim = client.claim()
@@ -52,13 +53,13 @@ def run(client: ScannerClient, scratch: Path, poll: float, *, once: bool) -> int
                 _scan(client, claim, scratch)
                 continue
         except RequestRefused as refusal:
-            raise _cannot_work(client, refusal) from refusal
-        except PlatformSilent as silence:
-            _say(f"! {silence}")
+            raise _claim_error(client, refusal) from refusal
+        except PlatformUnavailable as error:
+            _say(f"! {error}")
             if once:
                 return 1
         if once:
-            _say("Nothing waits any more.")
+            _say("No scans pending.")
             return 0
         time.sleep(poll)
 
@@ -68,11 +69,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "local.external_scanner", description=__doc__, epilog=HELP, formatter_class=formatter
     )
-    parser.add_argument("--url", default="http://127.0.0.1:3000", help="the platform (%(default)s)")
-    parser.add_argument("--provider", default="bandit", help="the name it is known by there (%(default)s)")
-    parser.add_argument("--once", action="store_true", help="do what waits, then end")
+    parser.add_argument("--url", default="http://127.0.0.1:3000", help="URL of the platform (%(default)s)")
+    parser.add_argument("--provider", default="bandit", help="name of this scanner on the platform (%(default)s)")
+    parser.add_argument("--once", action="store_true", help="process pending scans, then exit")
     parser.add_argument(
-        "--poll", type=float, default=5.0, help="seconds between looks when there is no work (%(default)s)"
+        "--poll", type=float, default=5.0, help="seconds between polls when no scan is pending (%(default)s)"
     )
     return parser.parse_args()
 
@@ -94,7 +95,7 @@ def _secret(directory: Path, provider: str, environment: Mapping[str, str]) -> s
         secret = None
     if not secret:
         raise StartError(
-            f"{path} has no secret for the scanner '{provider}'. Start the platform with it once:"
+            f"{path} has no secret for the scanner '{provider}'. Start the platform once with:"
             f" EXTERNAL_SCANNERS={provider} make run"
         )
     return str(secret)
@@ -106,14 +107,14 @@ def _scan(client: ScannerClient, claim: Claim, scratch: Path) -> None:
         result, line = _result(report), _line(report)
     except CheckFailed as failure:
         result, line = {"status": "FAILED", "summary": str(failure)}, f"FAILED    {failure}"
-    except RequestRefused as refusal:  # the claim is over, or the content is gone: this skill is not ours any more
-        _say(f"{_printable(claim.skill_name)}  left: {refusal}")
+    except RequestRefused as refusal:  # the claim expired or the content is gone: this scan is no longer ours
+        _say(f"{printable(claim.skill_name)}  skipped: {refusal}")
         return
     try:
         client.report(claim, result)
     except RequestRefused as refusal:
-        line += f"  NOT TAKEN: {refusal}"
-    _say(f"{_printable(claim.skill_name)}  {line}")
+        line += f"  NOT ACCEPTED: {refusal}"
+    _say(f"{printable(claim.skill_name)}  {line}")
 
 
 def _result(report: Report) -> dict[str, Any]:
@@ -128,22 +129,17 @@ def _result(report: Report) -> dict[str, Any]:
 
 def _line(report: Report) -> str:
     worst = report.findings[0] if report.findings else None
-    detail = f"{worst.severity}: {worst.title} ({worst.file}, line {worst.line})" if worst else "nothing found"
-    return _printable(f"{report.verdict:<8}  score {report.score:>3}  {detail}")
+    detail = f"{worst.severity}: {worst.title} ({worst.file}, line {worst.line})" if worst else "no findings"
+    return printable(f"{report.verdict:<8}  score {report.score:>3}  {detail}")
 
 
-def _cannot_work(client: ScannerClient, refusal: RequestRefused) -> StartError:
+def _claim_error(client: ScannerClient, refusal: RequestRefused) -> StartError:
     if refusal.code == "invalid_signature":
         return StartError(
             f"{client.url} does not know this scanner or its secret."
             f" Start the platform with EXTERNAL_SCANNERS={client.provider}, and use its secrets.json."
         )
-    return StartError(f"{client.url} refused to give work: {refusal}")
-
-
-def _printable(text: str) -> str:
-    """Names come from strangers; none of them writes to the terminal what is not text."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return StartError(f"{client.url} refused the claim: {refusal}")
 
 
 def _say(text: str) -> None:

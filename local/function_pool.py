@@ -15,11 +15,11 @@ from local.console import Console
 from local.template import Function
 from local.worker import NotStartedError, Outcome, Worker
 
-CONCURRENCY = 4  # for functions without a reservation; on AWS they share the account's
+CONCURRENCY = 4  # for functions without reserved concurrency; on AWS they share that of the account
 IDLE_LIMIT = timedelta(minutes=5)
 PAYLOAD_LIMIT = 6 * 1024 * 1024
 STARTS_PER_INVOCATION = 3
-PASSED_ON = ("PATH", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
+PASSED_THROUGH = ("PATH", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Invoked:
     cold: bool
 
 
-class Starts:
-    """As many processes load their code at once as there are cores; who waits may get one that is done instead."""
+class StartLimit:
+    """Limits how many processes load their code at once; a waiting invocation may get an idle process instead."""
 
     def __init__(self) -> None:
         self._free = max(2, os.cpu_count() or 1)
         self._changed = asyncio.Condition()
 
     async def idle_or_permit(self, take_idle: Callable[[], Worker | None]) -> Worker | None:
-        """None is a permit to start a process; it must be given back."""
+        """None is a permit to start a process; the caller must release it."""
         async with self._changed:
             while (idle := take_idle()) is None and not self._free:
                 await self._changed.wait()
@@ -45,7 +45,7 @@ class Starts:
                 self._free -= 1
             return idle
 
-    async def give_back(self) -> None:
+    async def release(self) -> None:
         self._free += 1
         await self.notify()
 
@@ -62,14 +62,14 @@ class FunctionPool:
         code: Path,
         region: str,
         console: Console,
-        starts: Starts,
+        start_limit: StartLimit,
         on_change: Callable[[], None],
     ) -> None:
         self.function = function
         self.concurrency = function.reserved or CONCURRENCY
         self._environment, self._code = environment, code
         self._arn = f"arn:aws:lambda:{region}:{ACCOUNT}:function:{STACK}-{function.name}"
-        self._console, self._starts, self._on_change = console, starts, on_change
+        self._console, self._start_limit, self._on_change = console, start_limit, on_change
         self._slots = asyncio.Semaphore(self.concurrency)
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
@@ -84,14 +84,19 @@ class FunctionPool:
 
     async def invoke(self, payload: bytes) -> Invoked:
         if len(payload) > PAYLOAD_LIMIT:
-            return Invoked(Outcome(None, "RequestTooLarge", f"the event is over {PAYLOAD_LIMIT} bytes"), 0, cold=False)
+            return Invoked(Outcome(None, "RequestTooLarge", f"the event exceeds {PAYLOAD_LIMIT} bytes"), 0, cold=False)
         async with self._slots:
             start = time.monotonic()
             cold, outcome = await self._invoke_once(payload)
             return Invoked(outcome, (time.monotonic() - start) * 1000, cold)
 
+    def print_invocation(self, trigger: str, invoked: Invoked) -> None:
+        self._console.invocation(
+            self.function.name, trigger, invoked.milliseconds, cold=invoked.cold, failure=invoked.outcome.failure
+        )
+
     async def reap(self) -> None:
-        """Stop what was idle for long, but keep one process warm."""
+        """Stop processes that were idle for long, but keep one warm."""
         oldest = time.monotonic() - IDLE_LIMIT.total_seconds()
         spare = [worker for worker in self._idle if worker.idle_since < oldest][: len(self._workers) - 1]
         self._idle = [worker for worker in self._idle if worker not in spare]
@@ -106,7 +111,7 @@ class FunctionPool:
 
     async def _invoke_once(self, payload: bytes) -> tuple[bool, Outcome]:
         for _ in range(STARTS_PER_INVOCATION):
-            worker = await self._starts.idle_or_permit(self._take_idle)
+            worker = await self._start_limit.idle_or_permit(self._take_idle)
             cold = worker is None
             if worker is None:
                 started = await self._start()
@@ -119,9 +124,9 @@ class FunctionPool:
                 continue
             if worker.alive:
                 self._idle.append(worker)
-                await self._starts.notify()
+                await self._start_limit.notify()
             return cold, outcome
-        return True, Outcome(None, "Runtime.ExitError", "every runtime process ended before it took the event")
+        return True, Outcome(None, "Runtime.ExitError", "every runtime process exited before it received the event")
 
     def _take_idle(self) -> Worker | None:
         while self._idle:
@@ -140,7 +145,7 @@ class FunctionPool:
         except OSError as error:
             return Outcome(None, "Runtime.StartError", f"the process could not be started: {error}")
         finally:
-            await self._starts.give_back()
+            await self._start_limit.release()
 
     def _output(self, line: str) -> None:
         self._console.function_output(self.function.name, line)
@@ -153,12 +158,12 @@ class FunctionPool:
 
 
 def function_environment(function: Function, config: Config, endpoint: str, region: str) -> dict[str, str]:
-    """What a Lambda process sees, plus where AWS is on this machine. Nothing else of the user's environment gets in."""
+    """The environment of a Lambda process, plus the local AWS endpoint. No other variable of the user is passed."""
     name = f"{STACK}-{function.name}"
     given = config.environment
     temporary = str(config.directory / "tmp")
     return {
-        **{key: given[key] for key in PASSED_ON if key in given},
+        **{key: given[key] for key in PASSED_THROUGH if key in given},
         "NO_PROXY": ",".join(filter(None, [given.get("NO_PROXY"), "127.0.0.1", "localhost"])),
         **function.environment,
         "AWS_ENDPOINT_URL": endpoint,

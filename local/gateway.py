@@ -1,4 +1,4 @@
-"""The HTTP API on 127.0.0.1: limits, routing, one invocation per request, and its answer."""
+"""The HTTP API on 127.0.0.1: limits, routing, and one invocation per request."""
 
 import asyncio
 import errno
@@ -11,14 +11,14 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from local.config import StartError
-from local.console import Console
+from local.console import Console, printable
 from local.function_pool import FunctionPool, Invoked
-from local.http_events import Answer, BadAnswerError, Request, Routes, make_event, read_answer
+from local.http_events import BadResponseError, Request, Response, Routes, make_event, read_response
 
 BODY_LIMIT = 10 * 1024 * 1024
 HEADERS_LIMIT = 10_240
 SECONDS_LIMIT = 30.0
-# The server's own limits only have to be above the gateway's, which answers properly.
+# The limits of the server must be above those of the gateway, which sends the right error.
 LINE_LIMIT = 64 * 1024
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "trailer", "te"}
 
@@ -53,7 +53,7 @@ class Gateway:
         await web.SockSite(self._runner, listener, backlog=512).start()
 
     async def stop(self, seconds: float) -> None:
-        """No new requests; those that run get the time to finish."""
+        """Accept no new requests; running ones get time to finish."""
         if self._runner is None:
             return
         for site in list(self._runner.sites):
@@ -69,7 +69,7 @@ class Gateway:
         if (request.content_length or 0) > BODY_LIMIT:
             return self._refuse(request, 413, "Request Entity Too Large", start)
         if request.headers.get("Expect", "").lower() == "100-continue":
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # else curl waits a second before it sends
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # curl would wait a second without it
         body = await _read_body(request)
         if body is None:
             return self._refuse(request, 413, "Request Entity Too Large", start)
@@ -83,14 +83,14 @@ class Gateway:
         request_id = event["requestContext"]["requestId"]
         invoked = await self._invoke(match.function, json.dumps(event, ensure_ascii=False).encode())
         if invoked is None:
-            self._log(match.function, request, 503, time.monotonic() - start, failure="no answer within 30 s")
+            self._log(match.function, request, 503, time.monotonic() - start, failure="no response within 30 s")
             return _message(503, "Service Unavailable", request_id)
-        answer, failure = _answer(invoked)
-        self._log(match.function, request, answer.status, invoked.milliseconds / 1000, invoked.cold, failure)
-        return _response(answer, request_id)
+        response, failure = _read_outcome(invoked)
+        self._log(match.function, request, response.status, invoked.milliseconds / 1000, invoked.cold, failure)
+        return _response(response, request_id)
 
     async def _invoke(self, function: str, payload: bytes) -> Invoked | None:
-        # As on AWS, a function that is too slow for the gateway still runs to its end.
+        # As on AWS, a function that is too slow for the gateway still runs to completion.
         invocation = asyncio.create_task(self._pools[function].invoke(payload))
         self._invocations.add(invocation)
         invocation.add_done_callback(self._invocations.discard)
@@ -111,8 +111,7 @@ class Gateway:
         failure: str | None = None,
     ) -> None:
         trigger = f"{request.method} {request.path} {status}".encode("ascii", "backslashreplace").decode()
-        trigger = "".join(character if character.isprintable() else "?" for character in trigger)
-        self._console.invocation(function, trigger, seconds * 1000, cold=cold, failure=failure)
+        self._console.invocation(function, printable(trigger), seconds * 1000, cold=cold, failure=failure)
 
 
 def _header_size(request: web.BaseRequest) -> int:
@@ -136,31 +135,31 @@ def _as_request(request: web.BaseRequest, body: bytes) -> Request:
     return Request(request.method, request.raw_path, headers, body, source, protocol)
 
 
-def _answer(invoked: Invoked) -> tuple[Answer, str | None]:
+def _read_outcome(invoked: Invoked) -> tuple[Response, str | None]:
     outcome = invoked.outcome
-    if outcome.answer is None:
+    if outcome.response is None:
         return _failed(outcome.error_type), outcome.failure
     try:
-        return read_answer(outcome.answer), None
-    except BadAnswerError as error:
+        return read_response(outcome.response), None
+    except BadResponseError as error:
         return _failed(""), str(error)
 
 
-def _failed(error_type: str) -> Answer:
+def _failed(error_type: str) -> Response:
     status, text = (
         (413, "Request Entity Too Large") if error_type == "RequestTooLarge" else (500, "Internal Server Error")
     )
-    return Answer(status, [("content-type", "application/json")], json.dumps({"message": text}).encode())
+    return Response(status, [("content-type", "application/json")], json.dumps({"message": text}).encode())
 
 
 def _message(status: int, text: str, request_id: str = "") -> web.Response:
     body = json.dumps({"message": text}).encode()
-    return _response(Answer(status, [("content-type", "application/json")], body), request_id)
+    return _response(Response(status, [("content-type", "application/json")], body), request_id)
 
 
-def _response(answer: Answer, request_id: str) -> web.Response:
+def _response(response: Response, request_id: str) -> web.Response:
     headers = CIMultiDict({"server": "local"})
-    headers.extend((name, value) for name, value in answer.headers if name not in HOP_BY_HOP)
+    headers.extend((name, value) for name, value in response.headers if name not in HOP_BY_HOP)
     if request_id:
         headers["apigw-requestid"] = request_id
-    return web.Response(status=answer.status, body=answer.body, headers=headers)
+    return web.Response(status=response.status, body=response.body, headers=headers)

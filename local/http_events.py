@@ -1,4 +1,4 @@
-"""HTTP API, payload format 2.0, as pure functions: which route takes a request, its event, and the answer in return."""
+"""HTTP API, payload format 2.0, as pure functions: the route of a request, its event, and the response."""
 
 import base64
 import json
@@ -13,15 +13,15 @@ from urllib.parse import parse_qsl, unquote
 from local.cloudformation import ACCOUNT
 from local.template import Route
 
-# Measured on AWS by others: only these arrive as text. A form, and a body without a type, arrive as base64.
+# As measured on AWS: only these arrive as text. A form, and a body without a type, arrive as base64.
 TEXT_TYPES = {"application/json", "application/xml", "application/javascript"}
 PARAMETER = re.compile(r"\{([^}+]+)(\+?)\}")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 API_ID = "local"
 
 
-class BadAnswerError(Exception):
-    """What the function returned is no HTTP answer; the client gets 500."""
+class BadResponseError(Exception):
+    """The function returned an invalid HTTP response; the client gets 500."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: list[tuple[str, str]]
     body: bytes
@@ -93,16 +93,16 @@ def make_event(
     return {key: value for key, value in event.items() if value or key not in optional} | _event_body(request)
 
 
-def read_answer(payload: bytes) -> Answer:
+def read_response(payload: bytes) -> Response:
     try:
         value = json.loads(payload)
     except ValueError as error:
-        raise BadAnswerError("the function returned something that is not JSON") from error
+        raise BadResponseError("the function returned something that is not JSON") from error
     if not isinstance(value, dict) or "statusCode" not in value:
         text = value if isinstance(value, str) else json.dumps(value)
-        return Answer(200, [("content-type", "application/json")], text.encode())
-    headers = _answer_headers(value)
-    return Answer(_status(value["statusCode"]), headers, _answer_body(value))
+        return Response(200, [("content-type", "application/json")], text.encode())
+    headers = _response_headers(value)
+    return Response(_status(value["statusCode"]), headers, _response_body(value))
 
 
 def _precedence(route: Route) -> tuple[Any, ...]:
@@ -145,7 +145,7 @@ def _event_headers(request: Request) -> dict[str, str]:
         "x-forwarded-proto": "http",
         "x-amzn-trace-id": f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]}",
     }
-    # What only AWS may say about a request must not come from the client.
+    # Headers that only AWS may set must not come from the client.
     return _joined([(name, value) for name, value in sent if name not in added]) | added
 
 
@@ -198,19 +198,19 @@ def _status(value: Any) -> int:
     try:
         status = int(value)
     except (TypeError, ValueError) as error:
-        raise BadAnswerError(f"the function returned the statusCode {value!r}") from error
+        raise BadResponseError(f"the function returned the statusCode {value!r}") from error
     if not 200 <= status <= 599:
-        raise BadAnswerError(f"the function returned the statusCode {status}")
+        raise BadResponseError(f"the function returned the statusCode {status}")
     return status
 
 
-def _answer_headers(value: dict[str, Any]) -> list[tuple[str, str]]:
+def _response_headers(value: dict[str, Any]) -> list[tuple[str, str]]:
     given = value.get("headers") or {}
     cookies = value.get("cookies") or []
     if not isinstance(given, dict) or not isinstance(cookies, list):
-        raise BadAnswerError("the function returned headers that are no map, or cookies that are no list")
+        raise BadResponseError("the function returned headers that are not a map, or cookies that are not a list")
     if not all(HEADER_NAME.fullmatch(str(name)) for name in given):
-        raise BadAnswerError("the function returned a header whose name is not allowed")
+        raise BadResponseError("the function returned a header whose name is not allowed")
     headers = [(str(name).lower(), _header_text(text)) for name, text in given.items()]
     if not any(name == "content-type" for name, _ in headers):
         headers.append(("content-type", "text/plain;charset=UTF-8"))
@@ -220,19 +220,19 @@ def _answer_headers(value: dict[str, Any]) -> list[tuple[str, str]]:
 def _header_text(value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if any(character in text for character in "\r\n\0"):
-        raise BadAnswerError("the function returned a header with a line break")
+        raise BadResponseError("the function returned a header with a line break")
     return text
 
 
-def _answer_body(value: dict[str, Any]) -> bytes:
+def _response_body(value: dict[str, Any]) -> bytes:
     body = value.get("body")
     if body is None:
         return b""
     if not isinstance(body, str):
-        raise BadAnswerError(f"the function returned a body of type {type(body).__name__}; it must be text")
+        raise BadResponseError(f"the function returned a body of type {type(body).__name__}; it must be text")
     if not value.get("isBase64Encoded"):
         return body.encode()
     try:
         return base64.b64decode(body, validate=True)
     except ValueError as error:
-        raise BadAnswerError("the function returned a body that is not base64") from error
+        raise BadResponseError("the function returned a body that is not base64") from error

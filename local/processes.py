@@ -1,4 +1,4 @@
-"""Child processes that cannot outlive the runner, not even its SIGKILL."""
+"""Child processes that cannot outlive the runner, even if it is killed."""
 
 import asyncio
 import os
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-# The child asks the system for it (PR_SET_PDEATHSIG) before anything else runs. Doing that between fork and exec
-# instead (preexec_fn) can hang the runner: it has threads, and a lock that one of them holds stays locked in the child.
+# The child sets PR_SET_PDEATHSIG before anything else runs. Doing that between fork and exec (preexec_fn) can hang the
+# runner: it has threads, and a lock that one of them holds stays locked in the child.
 DIE_WITH_PARENT = """\
 import ctypes, os, runpy, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -42,12 +42,12 @@ async def start_python(
         stdout=output,
         stderr=asyncio.subprocess.STDOUT,
         pass_fds=pass_fds,
-        start_new_session=True,  # Ctrl-C in the terminal is for the runner alone
+        start_new_session=True,  # Ctrl-C in the terminal is for the runner only
     )
 
 
 async def stop_child(process: asyncio.subprocess.Process, seconds: float) -> None:
-    """SIGTERM, and SIGKILL when that does not help in time."""
+    """SIGTERM, then SIGKILL after the timeout."""
     if process.returncode is not None:
         return
     process.terminate()

@@ -1,4 +1,4 @@
-"""What an SQS mapping and a schedule hand to a function, and what its answer means for the messages. Pure."""
+"""Events of SQS mappings and schedules, and what the function's response means for the messages. Pure."""
 
 import json
 import uuid
@@ -14,15 +14,15 @@ def make_batch(messages: Sequence[dict[str, Any]], queue: Queue, region: str) ->
     return {"Records": [_record(message, queue, region) for message in messages]}
 
 
-def messages_done(message_ids: Sequence[str], answer: bytes | None, *, reports_failures: bool) -> set[str]:
-    """The messages to delete. `answer` is None when the function failed; what cannot be understood deletes nothing."""
+def messages_done(message_ids: Sequence[str], response: bytes | None, *, reports_failures: bool) -> set[str]:
+    """The messages to delete. `response` is None if the function failed; an invalid response deletes nothing."""
     everything, nothing = set(message_ids), set[str]()
-    if answer is None:
+    if response is None:
         return nothing
     if not reports_failures:
         return everything
     try:
-        value = json.loads(answer)
+        value = json.loads(response)
     except ValueError:
         return nothing
     if value is None:

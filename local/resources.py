@@ -18,11 +18,11 @@ CREATE_TABLE = (
 
 
 async def create_resources(template: Template, dynamodb: Any, sqs: Any, s3: Any) -> bool:
-    """True when there was no table yet: this is a first start."""
+    """True if a table was created: this is the first start."""
     created = [await _create_table(dynamodb, table) for table in template.tables.values()]
     for queue in template.queues.values():
         await _create_queue(sqs, queue.name)
-    # Only now: a redrive policy needs its target to exist.
+    # After all queues exist: a redrive policy needs its target.
     for queue in template.queues.values():
         await sqs.set_queue_attributes(QueueUrl=queue.url, Attributes=queue.attributes)
     for bucket in template.buckets.values():
@@ -46,7 +46,7 @@ async def _create_table(dynamodb: Any, table: dict[str, Any]) -> bool:
 
 
 async def _add_indexes(dynamodb: Any, table: dict[str, Any]) -> None:
-    """Data of an older version of the template gets the indexes that came since."""
+    """Add indexes that are newer than the stored table."""
     name = table["TableName"]
     existing = (await dynamodb.describe_table(TableName=name))["Table"].get("GlobalSecondaryIndexes", [])
     known = {index["IndexName"] for index in existing}

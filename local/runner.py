@@ -1,4 +1,4 @@
-"""The whole platform on one machine: starts the parts in order, tells what happens, stops them in reverse."""
+"""The whole platform on one machine: starts the parts in order and stops them in reverse."""
 
 import asyncio
 import fcntl
@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from local.config import Config, StartError
 from local.console import Console
 from local.emulator import Emulator, Snapshot
-from local.function_pool import FunctionPool, Starts, function_environment
+from local.function_pool import FunctionPool, StartLimit, function_environment
 from local.gateway import Gateway, listen
 from local.resources import create_resources
 from local.samples import submit_samples
@@ -33,7 +33,7 @@ REAP_SECONDS = 30.0
 
 
 async def run(config: Config) -> int:
-    """Until a signal stops it; the exit code tells whether everything was saved."""
+    """Run until a signal; the exit code is 0 if everything was saved."""
     console = Console(config.log_level)
     stopping = _stop_signals()
     config.directory.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class Runner:
         self._saved = True
 
     async def run(self) -> int:
-        read_template(self._config.template, "http://127.0.0.1", self._region)  # broken: say so before anything starts
+        read_template(self._config.template, "http://127.0.0.1", self._region)  # fail before anything starts
         with listen(self._config.port) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             was_killed = self._config.info.exists()
@@ -63,7 +63,7 @@ class Runner:
                 template = self._read_template(endpoint)
                 clients = await self._clients(parts, endpoint)
                 is_first = await self._create_resources(template, clients)
-                self._tell_info(url, endpoint, template)
+                self._publish_info(url, endpoint, template)
                 gateway = await parts.enter_async_context(self._functions(template, endpoint, clients["sqs"]))
                 await gateway.start(listener)
                 await self._serve(url, is_first)
@@ -74,12 +74,12 @@ class Runner:
     @asynccontextmanager
     async def _aws(self, was_killed: bool) -> AsyncIterator[str]:
         if self._config.endpoint:
-            self._console.say(f"AWS at {self._config.endpoint}")
+            self._console.say(f"Using AWS at {self._config.endpoint}")
             yield self._config.endpoint.rstrip("/")
             return
         self._emulator = Emulator(self._config.directory, self._config.snapshot_seconds)
         restored = await self._emulator.start()
-        self._tell_restored(restored, was_killed)
+        self._report_restore(restored, was_killed)
         watching = asyncio.create_task(self._watch_emulator(self._emulator))
         try:
             yield self._emulator.endpoint
@@ -89,22 +89,22 @@ class Runner:
 
     @asynccontextmanager
     async def _functions(self, template: Template, endpoint: str, sqs: Any) -> AsyncIterator[Gateway]:
-        starts = Starts()
+        start_limit = StartLimit()
         for name, function in template.functions.items():
             environment = function_environment(function, self._config, endpoint, self._region)
             self._pools[name] = FunctionPool(
-                function, environment, self._config.code, self._region, self._console, starts, self._write_info
+                function, environment, self._config.code, self._region, self._console, start_limit, self._write_info
             )
         triggers = self._triggers(template, sqs)
         running = [asyncio.create_task(trigger.run()) for trigger in triggers]
-        for task in running:  # a trigger ends only by a stop; anything else must not go unnoticed
+        for task in running:  # a trigger ends only when stopped; an error in one stops the runner
             task.add_done_callback(lambda _: self._stopping.set())
         reaping = asyncio.create_task(self._reap_regularly())
         gateway = Gateway(self._pools, self._console)
         try:
             yield gateway
         finally:
-            self._console.say("Stopping: running invocations may finish, then the data is saved.")
+            self._console.say("Stopping: waiting for running invocations, then saving the data.")
             await asyncio.gather(*(part.stop(FINISH_SECONDS) for part in (gateway, *triggers)))
             await _end(running, POLL_SECONDS + 1)
             await _end([reaping], 0)
@@ -145,26 +145,26 @@ class Runner:
     # --- from start to stop ---
 
     async def _serve(self, url: str, is_first: bool) -> None:
-        starting = asyncio.create_task(self._welcome(url, is_first))
+        starting = asyncio.create_task(self._announce(url, is_first))
         await self._stopping.wait()
         starting.cancel()
         await asyncio.wait({starting})
         if not starting.cancelled() and (error := starting.exception()):
             raise error
 
-    async def _welcome(self, url: str, is_first: bool) -> None:
+    async def _announce(self, url: str, is_first: bool) -> None:
         self._console.say(
-            f"{len(self._pools)} functions from {self._config.template.name}; waiting for the first answer ..."
+            f"{len(self._pools)} functions from {self._config.template.name}; waiting for the health check ..."
         )
         problem = await self._wait_until_ready(url)
         if problem:
-            self._console.complain(f"{url}/api/v1/health did not answer 200 within {READY_SECONDS:.0f} s: {problem}")
+            self._console.warn(f"{url}/api/v1/health did not return 200 within {READY_SECONDS:.0f} s: {problem}")
             return
         self._console.say(
             f"\n  Ready        {url}\n"
             f"  Admin token  {self._token}\n"
             f"  Data         {self._config.directory}\n"
-            f"  Stop         Ctrl-C (the data stays)\n"
+            f"  Stop         Ctrl-C (the data is kept)\n"
         )
         self._info["ready"] = True
         self._write_info()
@@ -174,9 +174,9 @@ class Runner:
             self._emulator.save_soon()
 
     async def _wait_until_ready(self, url: str) -> str | None:
-        """None once the platform is healthy, else why it is not."""
+        """None once the platform is healthy, otherwise the problem."""
         deadline = time.monotonic() + READY_SECONDS
-        problem = "no answer"
+        problem = "no response"
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=READY_SECONDS)) as session:
             while time.monotonic() < deadline:
                 try:
@@ -193,28 +193,28 @@ class Runner:
         folder = self._config.code / "samples"
         accepted, problems = await submit_samples(url, folder)
         for problem in problems:
-            self._console.complain(f"A sample was not accepted: {problem}")
+            self._console.warn(f"A sample was not accepted: {problem}")
         if accepted:
-            self._console.say(f"First start: submitted {accepted} skills from {folder.name}/.")
+            self._console.say(f"First start: submitted {accepted} sample skills from {folder.name}/.")
 
     def _stopped(self) -> int:
         if self._saved:
             self._config.info.unlink(missing_ok=True)
             self._console.say("Stopped.")
             return 0
-        self._console.complain("Stopped, but the last changes were not saved; the next start uses the last snapshot.")
+        self._console.warn("Stopped, but the last changes were not saved; the next start restores the last snapshot.")
         return 1
 
     # --- in the background ---
 
     async def _watch_emulator(self, emulator: Emulator) -> None:
-        died = asyncio.create_task(emulator.died())
-        while not died.done():
-            await asyncio.wait({died}, timeout=self._config.snapshot_seconds)
+        exited = asyncio.create_task(emulator.exited())
+        while not exited.done():
+            await asyncio.wait({exited}, timeout=self._config.snapshot_seconds)
             overdue = emulator.overdue()
-            if overdue and not died.done():
-                self._console.complain(f"Nothing was saved for {overdue:.0f} s; see {emulator.log}.")
-        self._console.complain(f"The AWS emulator ended ({died.result()}); stop and start again to go on.")
+            if overdue and not exited.done():
+                self._console.warn(f"Nothing has been saved for {overdue:.0f} s; see {emulator.log}.")
+        self._console.warn(f"The AWS emulator exited with {exited.result()}; restart the platform.")
 
     async def _reap_regularly(self) -> None:
         while True:
@@ -222,15 +222,15 @@ class Runner:
             for pool in self._pools.values():
                 await pool.reap()
 
-    # --- what others can read ---
+    # --- platform.json and the console ---
 
-    def _tell_restored(self, restored: Snapshot | None, was_killed: bool) -> None:
+    def _report_restore(self, restored: Snapshot | None, was_killed: bool) -> None:
         if restored and was_killed:
-            self._console.say(f"The last run did not stop cleanly; restored the state of {restored.age:.0f} s ago.")
+            self._console.say(f"The last run did not stop cleanly; restored a snapshot from {restored.age:.0f} s ago.")
         elif was_killed:
-            self._console.say("The last run did not stop cleanly and had saved nothing yet; starting empty.")
+            self._console.say("The last run did not stop cleanly and saved nothing; starting empty.")
 
-    def _tell_info(self, url: str, endpoint: str, template: Template) -> None:
+    def _publish_info(self, url: str, endpoint: str, template: Template) -> None:
         queues = template.queues.values()
         source = next((queue for queue in queues if queue.dead_letters_to), next(iter(queues), None))
         dead = next((queue.url for queue in queues if source and queue.arn == source.dead_letters_to), None)
@@ -255,7 +255,7 @@ class Runner:
 
 
 async def _end(tasks: list["asyncio.Task[None]"], seconds: float) -> None:
-    """Lets the tasks end by themselves for a while. An error in one of them is the runner's."""
+    """Give the tasks time to end, then cancel them. An error in a task is raised here."""
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)
         for task in late:
@@ -273,18 +273,18 @@ def _lock(config: Config) -> IO[str]:
     except BlockingIOError as error:
         file.close()
         raise StartError(
-            f"Another runner uses {config.directory}; stop it, or choose another folder: LOCAL_DIR=.local2 make run"
+            f"Another runner is using {config.directory}; stop it, or choose another folder: LOCAL_DIR=.local2 make run"
         ) from error
     return file
 
 
 def _stop_signals() -> asyncio.Event:
-    """The first signal stops in order, the second at once; the children then die with this process."""
+    """The first signal stops cleanly, the second at once: the child processes die with this one."""
     stopping = asyncio.Event()
 
     def stop() -> None:
         if stopping.is_set():
-            print("Stopped at once; the next start uses the last snapshot.", flush=True)
+            print("Stopped at once; the next start restores the last snapshot.", flush=True)
             os._exit(1)
         stopping.set()
 

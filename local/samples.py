@@ -1,4 +1,4 @@
-"""Submits the bundled skills through the API on a first start."""
+"""Submits the sample skills through the API on the first start."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ AT_ONCE = 4
 
 
 async def submit_samples(url: str, folder: Path) -> tuple[int, list[str]]:
-    """How many were accepted, and for every other one a sentence."""
+    """The number of accepted skills, and a message for each of the others."""
     slots = asyncio.Semaphore(AT_ONCE)
     timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -25,7 +25,7 @@ def skill_folders(folder: Path) -> Iterator[Path]:
 
 
 def read_bundle(skill: Path) -> dict[str, Any]:
-    """A file that is no UTF-8 text is sent with replacement characters; the platform takes text files only."""
+    """A file that is not UTF-8 is sent with replacement characters; the platform accepts text files only."""
     files = sorted(path for path in skill.rglob("*") if path.is_file())
     return {
         "name": skill.name,

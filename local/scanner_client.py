@@ -1,5 +1,5 @@
-"""The platform as a scanner elsewhere sees it: three signed requests. Nothing but the standard library, so that a
-scanner in another place can start from here."""
+"""Client of the API for external scanners: three signed requests. It uses only the standard library, so that other
+scanners can start from it."""
 
 import base64
 import hashlib
@@ -16,17 +16,17 @@ from urllib.parse import urlsplit
 CLAIM = "/api/v1/internal/scans/claim"
 RESULTS = "/api/v1/webhooks/scan-results"
 TIMEOUT = 30.0
-PAUSES = (0.5, 2.0)  # seconds before the second and the third try
-LARGEST_ANSWER = 10 * 1024 * 1024
+PAUSES = (0.5, 2.0)  # seconds before the second and third attempts
+MAX_RESPONSE_BYTES = 10 * 1024 * 1024
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-class PlatformSilent(Exception):
-    """No answer, or one that says "not now": the same again later."""
+class PlatformUnavailable(Exception):
+    """No response, or a temporary error: the request may be retried later."""
 
 
 class RequestRefused(Exception):
-    """The platform understood and said no."""
+    """The platform rejected the request."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class ScannerClient:
         self.url = url.rstrip("/")
         self.provider = provider
         self._secret = secret.encode()
-        # A proxy of the environment, but never on the way to this machine itself.
+        # Use the proxy of the environment, but never for this machine.
         direct = [urllib.request.ProxyHandler({})] if is_loopback(url) else []
         self._opener = urllib.request.build_opener(_NoRedirect, *direct)
 
@@ -72,11 +72,11 @@ class ScannerClient:
             after = page["nextAfter"]
 
     def _post(self, path: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Again, signed anew, while the platform is silent: the same report twice is one."""
+        """Retry with a new signature while the platform is unavailable: reporting twice has no further effect."""
         for pause in PAUSES:
             try:
                 return self._post_once(path, fields)
-            except PlatformSilent:
+            except PlatformUnavailable:
                 time.sleep(pause)
         return self._post_once(path, fields)
 
@@ -85,13 +85,13 @@ class ScannerClient:
         request = urllib.request.Request(f"{self.url}{path}", body, self._headers(path, body))  # noqa: S310 - checked
         try:
             with self._opener.open(request, timeout=TIMEOUT) as response:
-                answer: dict[str, Any] = json.loads(response.read(LARGEST_ANSWER))
-                return answer
+                decoded: dict[str, Any] = json.loads(response.read(MAX_RESPONSE_BYTES))
+                return decoded
         except urllib.error.HTTPError as error:
             with error:
-                raise _told(error) from error
+                raise _error_from(error) from error
         except (OSError, ValueError) as error:
-            raise PlatformSilent(f"no usable answer from {self.url} ({type(error).__name__})") from error
+            raise PlatformUnavailable(f"no valid response from {self.url} ({type(error).__name__})") from error
 
     def _headers(self, path: str, body: bytes) -> dict[str, str]:
         timestamp = str(int(time.time()))
@@ -109,7 +109,7 @@ def is_loopback(url: str) -> bool:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A signed request goes where it was sent, or nowhere."""
+    """A signed request must not follow redirects."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -119,11 +119,11 @@ def _bytes(file: Mapping[str, str]) -> bytes:
     return base64.b64decode(file["content"]) if file["encoding"] == "base64" else file["content"].encode()
 
 
-def _told(error: urllib.error.HTTPError) -> Exception:
+def _error_from(error: urllib.error.HTTPError) -> Exception:
     if error.code == 429 or error.code >= 500:
-        return PlatformSilent(f"{error.url} answered {error.code}")
+        return PlatformUnavailable(f"{error.url} returned {error.code}")
     try:
-        told = json.loads(error.read(LARGEST_ANSWER))["error"]
-        return RequestRefused(error.code, told["code"], told["message"])
+        body = json.loads(error.read(MAX_RESPONSE_BYTES))["error"]
+        return RequestRefused(error.code, body["code"], body["message"])
     except (OSError, ValueError, KeyError, TypeError):
-        return RequestRefused(error.code, "unknown", f"{error.url} answered {error.code}")
+        return RequestRefused(error.code, "unknown", f"{error.url} returned {error.code}")

@@ -1,4 +1,4 @@
-"""What template.yaml asks for, as values the runner starts: functions with their triggers, tables, queues, buckets."""
+"""The resources of template.yaml that the runner starts: functions with their triggers, tables, queues, buckets."""
 
 import math
 import re
@@ -12,11 +12,11 @@ from typing import Any
 from local.cloudformation import ACCOUNT, STACK, Resolver, TemplateError, load
 
 RATE = re.compile(r"rate\(([1-9]\d*) (minute|hour|day)s?\)")
-# A scaled-down timeout must still leave a busy machine the time to answer.
-SHORTEST_TIMEOUT = timedelta(seconds=1)
-# A first request makes the clients too. Ended before that, every one would be a first one again, for ever.
-SHORTEST_ANSWER = timedelta(seconds=5)
-# Whatever else the environment changes, the code must know that it runs here and with what.
+# A scaled-down timeout must still leave a busy machine enough time.
+MIN_TIMEOUT = timedelta(seconds=1)
+# The first request also creates the clients. If it timed out before that, so would every later one.
+MIN_HTTP_TIMEOUT = timedelta(seconds=5)
+# Never overridden: the code must know that it runs locally.
 FIXED_VARIABLES = {"STAGE"}
 PARAMETERS = {"Stage": "local", "AllowUploads": "true", "RateLimits": "off"}
 
@@ -24,7 +24,7 @@ FUNCTION = "AWS::Serverless::Function"
 TABLE = "AWS::DynamoDB::Table"
 QUEUE = "AWS::SQS::Queue"
 BUCKET = "AWS::S3::Bucket"
-# Needed on AWS only. Anything not listed is refused: a part that silently does not run is worse than a stop.
+# Needed on AWS only. Any other type is refused: a resource that silently does not run is worse than an error.
 AWS_ONLY = {
     "AWS::Serverless::HttpApi",
     "AWS::Serverless::LayerVersion",
@@ -43,7 +43,7 @@ AWS_ONLY = {
 
 @dataclass(frozen=True)
 class Route:
-    """`$default` as path, with any method, is what no other route takes."""
+    """The path `$default`, with any method, matches requests that match no other route."""
 
     method: str
     path: str
@@ -105,7 +105,7 @@ def read_template(
     try:
         return _Reader(path, endpoint, region, time_scale, environment or {}).read()
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise TemplateError(f"{path.name}: it is not written as expected ({error!r}).") from error
+        raise TemplateError(f"{path.name}: has an unexpected structure ({error!r}).") from error
 
 
 class _Reader:
@@ -137,21 +137,21 @@ class _Reader:
         except TemplateError as error:
             raise TemplateError(f"{self._path.name}: {name}: {error}") from error
         except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise TemplateError(f"{self._path.name}: {name}: it is not written as expected ({error!r}).") from error
+            raise TemplateError(f"{self._path.name}: {name}: has an unexpected structure ({error!r}).") from error
 
     def _check(self, resource: Any) -> None:
         kind = resource.get("Type")
         if kind not in self._types and kind not in AWS_ONLY:
-            raise TemplateError(f"the one-machine runner does not know the type {kind}.")
+            raise TemplateError(f"the local runner does not support the type {kind}.")
         if not isinstance(resource.get("Properties") or {}, dict):
-            raise TemplateError("its Properties are no map.")
+            raise TemplateError("Properties is not a map.")
 
     def _read_resource(self, name: str, made: dict[str, dict[str, Any]]) -> None:
         resource = self._resources[name]
         kind = resource["Type"]
         if not self._resolver.is_wanted(resource.get("Condition")):
             return
-        self._properties(name)  # a wrong reference anywhere is told
+        self._properties(name)  # a wrong reference anywhere is an error
         if kind in self._types:
             made[kind][name] = self._types[kind](name)
 
@@ -162,7 +162,7 @@ class _Reader:
     # --- names of things ---
 
     def _physical_id(self, name: str) -> str | None:
-        """What !Ref gives: a name, for a queue its URL."""
+        """The value of !Ref: a name, or the URL of a queue."""
         if name not in self._resources:
             return None
         kind = self._resources[name].get("Type")
@@ -239,7 +239,7 @@ class _Reader:
         return Function(
             name=name,
             handler=handler,
-            timeout=self._timeout(settings, SHORTEST_ANSWER if routes else SHORTEST_TIMEOUT),
+            timeout=self._timeout(settings, MIN_HTTP_TIMEOUT if routes else MIN_TIMEOUT),
             memory=int(settings.get("MemorySize", 128)),
             reserved=None if reserved is None else int(reserved),
             log_format=(settings.get("LoggingConfig") or {}).get("LogFormat", "Text"),
@@ -250,20 +250,20 @@ class _Reader:
         )
 
     def _timeout(self, settings: Mapping[str, Any], shortest: timedelta) -> timedelta:
-        asked = timedelta(seconds=float(settings.get("Timeout", 3)))
-        return max(asked * self._time_scale, min(asked, shortest))
+        timeout = timedelta(seconds=float(settings.get("Timeout", 3)))
+        return max(timeout * self._time_scale, min(timeout, shortest))
 
     def _handler(self, handler: Any) -> str:
         module, _, function = str(handler or "").rpartition(".")
         if not module or not function:
-            raise TemplateError("it has no Handler of the form module.function.")
+            raise TemplateError("has no Handler of the form module.function.")
         file = Path(*module.replace("/", ".").split(".")).with_suffix(".py")
         if not (self._path.parent / file).is_file():
             raise TemplateError(f"its handler {handler} needs the file {file}, which does not exist.")
         return str(handler)
 
     def _variables(self, name: str) -> dict[str, str]:
-        """The template's values, except that the environment of `make run` wins where it does not name a resource."""
+        """The values of the template, overridden by the environment of `make run` unless they refer to a resource."""
         own = (self._resources[name].get("Properties") or {}).get("Environment") or {}
         raw = _merged(self._globals.get("Environment") or {}, own).get("Variables") or {}
         values = {key: _text(self._resolver.resolve(value)) for key, value in raw.items()}
@@ -288,13 +288,13 @@ class _Reader:
                 case "Schedule":
                     schedules += self._schedule(name, properties)
                 case kind:
-                    raise TemplateError(f"its event {name} has the type {kind}, which the runner does not know.")
+                    raise TemplateError(f"its event {name} has the type {kind}, which is not supported.")
         return routes, mappings, schedules
 
     def _mapping(self, name: str, properties: dict[str, Any]) -> QueueMapping:
         batch_size = int(properties.get("BatchSize", 10))
         if not 1 <= batch_size <= 10:
-            raise TemplateError(f"its event {name} has BatchSize {batch_size}; the runner takes 1 to 10.")
+            raise TemplateError(f"its event {name} has BatchSize {batch_size}; the local runner supports 1 to 10.")
         concurrency = (properties.get("ScalingConfig") or {}).get("MaximumConcurrency")
         return QueueMapping(
             queue=self._queue_of(name, properties["Queue"]),
@@ -307,7 +307,7 @@ class _Reader:
         for name, resource in self._resources.items():
             if resource.get("Type") == QUEUE and self._arn(name) == arn:
                 return name
-        raise TemplateError(f"its event {event} reads {arn}, which is no queue of this template.")
+        raise TemplateError(f"its event {event} reads {arn}, which is not a queue in this template.")
 
     def _schedule(self, name: str, properties: dict[str, Any]) -> list[Schedule]:
         if properties.get("Enabled") is False or properties.get("State") == "DISABLED":

@@ -1,4 +1,4 @@
-"""The secrets of one machine, in LOCAL_DIR/secrets.json as the functions read them; admin tokens only as hashes."""
+"""Secrets of the local platform, in LOCAL_DIR/secrets.json as the functions read them; admin tokens only as hashes."""
 
 import fcntl
 import hashlib
@@ -17,8 +17,7 @@ OWN_NAME = "local"
 
 
 def prepare_secrets(directory: Path, wanted: str | None, scanners: Iterable[str] = ()) -> str:
-    """Makes sure the secrets exist, one for every scanner too; returns the local admin token, kept in a file of its own
-    for the next start."""
+    """Create missing secrets, including one per scanner. Returns the local admin token, kept for later starts."""
     file = directory / "admin-token"
     token = wanted or _kept_token(file) or secrets.token_urlsafe(24)
     write_private(file, token + "\n")
@@ -32,9 +31,7 @@ def prepare_secrets(directory: Path, wanted: str | None, scanners: Iterable[str]
 
 def add_admin_token(directory: Path, name: str, role: str) -> str:
     if not name or name == OWN_NAME or not name.isprintable():
-        raise StartError(
-            f"A token needs a NAME of its own (not '{OWN_NAME}'): make admin-token NAME=anna ROLE=reviewer"
-        )
+        raise StartError(f"A token needs a NAME other than '{OWN_NAME}': make admin-token NAME=anna ROLE=reviewer")
     if role not in ROLES:
         raise StartError(f"ROLE must be {' or '.join(ROLES)}: make admin-token NAME={name} ROLE=reviewer")
     token = secrets.token_urlsafe(24)
@@ -44,7 +41,7 @@ def add_admin_token(directory: Path, name: str, role: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Readable by its owner only, and complete or not there at all."""
+    """Write atomically, readable by the owner only."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

@@ -1,4 +1,4 @@
-"""What starts functions besides HTTP: queue mappings and schedules. Both stop without losing what they took."""
+"""Triggers other than HTTP: queue mappings and schedules. Both stop without losing work in progress."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ from local.function_pool import FunctionPool
 from local.queue_events import make_batch, make_tick, messages_done
 from local.template import Queue, QueueMapping, Schedule
 
-# Short enough for a quick stop: a poll is never cut off, since the messages of a cut-off answer stay hidden for long.
+# Short enough for a quick stop: a poll is never cancelled, because the messages in its response would stay invisible.
 POLL_SECONDS = 1
 PAUSE_AFTER_ERROR = 1.0
 
 
 class Tasks:
-    """Running work that a stop waits for."""
+    """Running tasks that a stop waits for."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,7 +45,7 @@ class QueuePoller:
         self._slots = asyncio.Semaphore(min(mapping.concurrency or pool.concurrency, pool.concurrency))
         self._batches = Tasks()
         self._stopping = False
-        self._broken = False
+        self._is_failing = False
 
     async def run(self) -> None:
         while not self._stopping:
@@ -55,7 +55,7 @@ class QueuePoller:
                 self._batches.start(self._process(messages))
                 continue
             self._slots.release()
-            await self._hand_back(messages)
+            await self._return_to_queue(messages)
 
     async def stop(self, seconds: float) -> None:
         self._stopping = True
@@ -63,7 +63,7 @@ class QueuePoller:
 
     async def _receive(self) -> list[dict[str, Any]]:
         try:
-            answer = await self._sqs.receive_message(
+            response = await self._sqs.receive_message(
                 QueueUrl=self._queue.url,
                 MaxNumberOfMessages=self._mapping.batch_size,
                 WaitTimeSeconds=POLL_SECONDS,
@@ -71,16 +71,16 @@ class QueuePoller:
                 MessageAttributeNames=["All"],
             )
         except (BotoCoreError, ClientError) as error:
-            await self._told_once(error)
+            await self._warn_once(error)
             return []
-        self._broken = False
-        messages: list[dict[str, Any]] = answer.get("Messages", [])
+        self._is_failing = False
+        messages: list[dict[str, Any]] = response.get("Messages", [])
         return messages
 
-    async def _told_once(self, error: Exception) -> None:
-        if not self._broken and not self._stopping:
-            self._console.complain(f"{self._queue.name} cannot be read ({error}); trying again until it can.")
-        self._broken = True
+    async def _warn_once(self, error: Exception) -> None:
+        if not self._is_failing and not self._stopping:
+            self._console.warn(f"{self._queue.name} cannot be read ({error}); retrying.")
+        self._is_failing = True
         await asyncio.sleep(PAUSE_AFTER_ERROR)
 
     async def _process(self, messages: list[dict[str, Any]]) -> None:
@@ -88,15 +88,9 @@ class QueuePoller:
             event = make_batch(messages, self._queue, self._region)
             invoked = await self._pool.invoke(json.dumps(event).encode())
             ids = [message["MessageId"] for message in messages]
-            answer = invoked.outcome.answer
-            done = messages_done(ids, answer, reports_failures=self._mapping.reports_failures)
-            self._console.invocation(
-                self._pool.function.name,
-                f"SQS {self._mapping.queue} {len(done)} of {len(ids)} done",
-                invoked.milliseconds,
-                cold=invoked.cold,
-                failure=invoked.outcome.failure,
-            )
+            response = invoked.outcome.response
+            done = messages_done(ids, response, reports_failures=self._mapping.reports_failures)
+            self._pool.print_invocation(f"SQS {self._mapping.queue} {len(done)} of {len(ids)} done", invoked)
             await self._delete([message for message in messages if message["MessageId"] in done])
         finally:
             self._slots.release()
@@ -106,14 +100,14 @@ class QueuePoller:
             return
         entries = [{"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]} for n, message in enumerate(messages)]
         try:
-            answer = await self._sqs.delete_message_batch(QueueUrl=self._queue.url, Entries=entries)
+            response = await self._sqs.delete_message_batch(QueueUrl=self._queue.url, Entries=entries)
         except (BotoCoreError, ClientError) as error:
-            self._console.complain(f"{len(entries)} messages of {self._queue.name} were not deleted ({error}).")
+            self._console.warn(f"{len(entries)} messages of {self._queue.name} were not deleted ({error}).")
             return
-        for failed in answer.get("Failed", []):
-            self._console.complain(f"A message of {self._queue.name} was not deleted: {failed.get('Message')}")
+        for failed in response.get("Failed", []):
+            self._console.warn(f"A message of {self._queue.name} was not deleted: {failed.get('Message')}")
 
-    async def _hand_back(self, messages: list[dict[str, Any]]) -> None:
+    async def _return_to_queue(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
             await self._sqs.change_message_visibility(
                 QueueUrl=self._queue.url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
@@ -121,7 +115,7 @@ class QueuePoller:
 
 
 class Ticker:
-    """Fires one schedule: first one period after the start, and never beyond the function's concurrency."""
+    """Runs one schedule: first one period after the start, and never beyond the function's concurrency."""
 
     def __init__(self, schedule: Schedule, pool: FunctionPool, region: str, console: Console) -> None:
         self._schedule, self._pool = schedule, pool
@@ -136,7 +130,7 @@ class Ticker:
         while not await self._stopped_before(due):
             due = max(due + period, loop.time())
             if self._pool.is_full:
-                self._console.complain(f"{self._pool.function.name} still runs; this tick is left out.")
+                self._console.warn(f"{self._pool.function.name} is still running; this tick is skipped.")
             else:
                 self._runs.start(self._fire())
 
@@ -154,10 +148,4 @@ class Ticker:
     async def _fire(self) -> None:
         event = self._schedule.input or json.dumps(make_tick(self._schedule, self._region, datetime.now(UTC)))
         invoked = await self._pool.invoke(event.encode())
-        self._console.invocation(
-            self._pool.function.name,
-            f"schedule {self._schedule.name}",
-            invoked.milliseconds,
-            cold=invoked.cold,
-            failure=invoked.outcome.failure,
-        )
+        self._pool.print_invocation(f"schedule {self._schedule.name}", invoked)

@@ -1,4 +1,4 @@
-"""One Lambda runtime process: awslambdaric, and the Runtime API it polls on a port of its own."""
+"""One Lambda runtime process: awslambdaric, and the Runtime API that it polls, on a separate port."""
 
 import asyncio
 import codecs
@@ -18,21 +18,21 @@ from aiohttp import web
 from local.processes import kill_child, start_python, stop_child
 
 API = "/2018-06-01/runtime"
-ANSWER_LIMIT = 6 * 1024 * 1024 + 100  # Lambda's own number
+RESPONSE_LIMIT = 6 * 1024 * 1024 + 100  # the limit of Lambda
 INIT_LIMIT = timedelta(seconds=60)  # on AWS 10 s; ten processes may start at once on two cores here
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`answer` is what the handler returned, or None with the error as Lambda words it."""
+    """`response` is what the handler returned, or None with the error as Lambda reports it."""
 
-    answer: bytes | None
+    response: bytes | None
     error_type: str = ""
     error_message: str = ""
 
     @property
     def failure(self) -> str | None:
-        return None if self.answer is not None else f"{self.error_type}: {self.error_message}"
+        return None if self.response is not None else f"{self.error_type}: {self.error_message}"
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Invocation:
 
 
 class NotStartedError(Exception):
-    """The process ended before it took the invocation; another process may take it."""
+    """The process exited before it received the invocation; another process may run it."""
 
 
 class Worker:
@@ -68,7 +68,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Asked of the system: a process that was just killed must not be given an event."""
+        """Checked with the system: a process that was just killed must not get an event."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
@@ -90,11 +90,11 @@ class Worker:
         self._watch = asyncio.create_task(self._watch_process())
 
     async def started(self) -> Outcome | None:
-        """None when the handler is loaded, else how Lambda reports that it is not."""
+        """None if the handler is loaded, otherwise the error as Lambda reports it."""
         done, _ = await asyncio.wait({self._started}, timeout=INIT_LIMIT.total_seconds())
         if not done:
             self.kill()
-            return Outcome(None, "Sandbox.Timedout", f"Init did not end within {INIT_LIMIT.seconds} seconds")
+            return Outcome(None, "Sandbox.Timedout", f"Init did not finish within {INIT_LIMIT.seconds} seconds")
         return self._init_error
 
     async def invoke(self, payload: bytes) -> Outcome:
@@ -154,7 +154,7 @@ class Worker:
             return web.json_response({"errorType": "InvalidRequestID"}, status=400)
         if kind == "error":
             current.result.set_result(_error(body))
-        elif len(body) > ANSWER_LIMIT:
+        elif len(body) > RESPONSE_LIMIT:
             current.result.set_result(_too_large())
             return web.json_response({"errorType": "RequestEntityTooLarge"}, status=413)
         else:
@@ -168,7 +168,7 @@ class Worker:
         await self._process.wait()
         self._process_ended()
         self._on_exit(self)
-        # What the handler started may still hold the pipe open.
+        # A child of the handler may still hold the pipe open.
         await asyncio.wait({reading}, timeout=1)
         reading.cancel()
         await self._server.cleanup()
@@ -224,7 +224,7 @@ def _timed_out(invocation: Invocation) -> Outcome:
 
 
 def _too_large() -> Outcome:
-    message = f"Response payload size exceeded maximum allowed payload size ({ANSWER_LIMIT} bytes)."
+    message = f"Response payload size exceeded maximum allowed payload size ({RESPONSE_LIMIT} bytes)."
     return Outcome(None, "Function.ResponseSizeTooLarge", message)
 
 

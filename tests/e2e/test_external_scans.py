@@ -105,7 +105,7 @@ def test_a_published_skill_is_pending_then_completed_and_a_dangerous_one_is_gone
     assert blocked["stateHistory"][-1]["from"] == "PUBLISHED"
     assert calm["skillName"] in listed(platform)
     assert dangerous["skillName"] not in listed(platform)
-    assert "Nothing waits any more." in scan_once(platform)
+    assert "No scans pending." in scan_once(platform)
     assert list((platform.directory / "tmp").iterdir()) == []
 
 

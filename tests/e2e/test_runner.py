@@ -235,7 +235,7 @@ def test_a_second_runner_on_the_same_folder_is_refused(platform: Platform) -> No
     second._output = platform.directory.parent / "second.output"
     second.launch()
     assert second.wait() == 1
-    assert second.output.startswith(f"Another runner uses {platform.directory}; stop it")
+    assert second.output.startswith(f"Another runner is using {platform.directory}; stop it")
     assert second.output.count("\n") == 1
     assert echo(platform, "GET", "/things/first")
 

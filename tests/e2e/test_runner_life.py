@@ -69,7 +69,7 @@ def test_killed_with_everything_it_continues_from_the_last_snapshot_and_says_so(
     first.kill()
     second = start(started, tmp_path)
     assert item(second, "kept")
-    assert "The last run did not stop cleanly; restored the state of " in second.output
+    assert "The last run did not stop cleanly; restored a snapshot from " in second.output
     assert second.stop() == 0
 
 
@@ -108,7 +108,7 @@ def test_a_broken_template_is_told_and_nothing_starts(tmp_path: Path) -> None:
     refused = Platform(tmp_path / "local", broken, {})
     refused.launch()
     assert refused.wait() == 1
-    assert refused.output == "template.yaml: Queue: it refers to Nobody, which the template does not have.\n"
+    assert refused.output == "template.yaml: Queue: refers to Nobody, which is not in the template.\n"
 
 
 def test_a_second_signal_stops_at_once(started: list[Platform], tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_first_start_submits_the_samples_and_a_later_one_adds_new_indexes(
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(f"---\nname: {name}\n---\n")
     first = start(started, tmp_path, template, SAMPLES="1")
-    eventually(lambda: "First start: submitted 2 skills from samples/." in first.output)
+    eventually(lambda: "First start: submitted 2 sample skills from samples/." in first.output)
     assert first.output.count("POST /api/v1/submissions 200") == 2
     put_item(first, "indexed")
     assert first.stop() == 0
@@ -159,7 +159,7 @@ def test_without_its_aws_the_runner_says_so_and_does_not_claim_to_have_saved(
 ) -> None:
     running = start(started, tmp_path)
     kill(running.info["emulatorPid"])
-    eventually(lambda: "The AWS emulator ended (-9)" in running.output)
+    eventually(lambda: "The AWS emulator exited with -9" in running.output)
     eventually(lambda: "cannot be read" in running.output)
     assert running.stop() == 1
     assert "the last changes were not saved" in running.output

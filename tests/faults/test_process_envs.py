@@ -10,7 +10,7 @@ import pytest
 
 from local.config import read_config
 from local.console import Console
-from local.function_pool import FunctionPool, Invoked, Starts, function_environment
+from local.function_pool import FunctionPool, Invoked, StartLimit, function_environment
 from local.template import read_template
 from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env
@@ -54,7 +54,9 @@ async def sides(moto_url, tmp_path):
             function = read_template(TEMPLATE, proxy.url, REGION).functions["Consumer"]
             environment = function_environment(function, config, proxy.url, REGION) | resources
             environment["AWS_ENDPOINT_URL"] = proxy.url
-            pool = FunctionPool(function, environment, config.code, REGION, Console("ERROR"), Starts(), lambda: None)
+            pool = FunctionPool(
+                function, environment, config.code, REGION, Console("ERROR"), StartLimit(), lambda: None
+            )
             env, _, aws = env_of(resources)
             clients.append(aws)
             sides.append(Side(resources["TABLE_NAME"], env, proxy, pool))
@@ -64,7 +66,7 @@ async def sides(moto_url, tmp_path):
 
 def failures(invoked: Invoked) -> int:
     assert invoked.outcome.failure is None
-    return len(json.loads(invoked.outcome.answer)["batchItemFailures"])
+    return len(json.loads(invoked.outcome.response)["batchItemFailures"])
 
 
 async def both_publish(sides) -> bool:

@@ -70,12 +70,12 @@ def test_no_name_leads_elsewhere_configures_a_tool_or_gets_run(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
 
 
-def test_a_tool_that_does_not_end_or_answer_is_a_failure_not_a_verdict(tmp_path, monkeypatch):
+def test_a_tool_that_hangs_or_crashes_is_a_failure_not_a_verdict(tmp_path, monkeypatch):
     monkeypatch.setattr(code_checks, "TOOL_SECONDS", 0.01)
-    with pytest.raises(CheckFailed, match="did not end"):
+    with pytest.raises(CheckFailed, match="did not finish"):
         check_files({"a.py": b"1\n"}, tmp_path)
     monkeypatch.undo()
-    with pytest.raises(CheckFailed, match="could not look"):
+    with pytest.raises(CheckFailed, match="could not scan"):
         code_checks._run(tmp_path, "no_such_tool")
     assert list(tmp_path.iterdir()) == []
 
@@ -131,26 +131,26 @@ def with_secret(tmp_path) -> dict[str, str]:
     return {"PYTHONUNBUFFERED": "1"}
 
 
-NOBODY = "http://127.0.0.1:9"  # the discard port
+NO_PLATFORM = "http://127.0.0.1:9"  # the discard port
 
 
 def test_without_a_platform_one_pass_ends_with_1_and_says_why(tmp_path):
-    answer = run(tmp_path, "--once", "--url", NOBODY, **with_secret(tmp_path))
+    answer = run(tmp_path, "--once", "--url", NO_PLATFORM, **with_secret(tmp_path))
     assert answer.returncode == 1
-    assert f"no usable answer from {NOBODY}" in answer.stdout
+    assert f"no valid response from {NO_PLATFORM}" in answer.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_cleanly(tmp_path, number):
-    """It goes on while the platform is away, and ends when told to."""
+    """It keeps polling while the platform is unavailable, and stops on a signal."""
     log = tmp_path / "output"
     with log.open("w") as output:
-        started = command(tmp_path, "--url", NOBODY, "--poll", "600", **with_secret(tmp_path))
+        started = command(tmp_path, "--url", NO_PLATFORM, "--poll", "600", **with_secret(tmp_path))
         # What starts in the background of a shell inherits that it ignores SIGINT; a terminal's Ctrl-C is meant here.
         started["args"] = ["env", "--default-signal=INT", *started["args"]]
         process = subprocess.Popen(**started, stdout=output, stderr=subprocess.STDOUT)
     try:
-        eventually(lambda: "no usable answer" in log.read_text(), 60)
+        eventually(lambda: "no valid response" in log.read_text(), 60)
         process.send_signal(number)
         assert process.wait(20) == 0
     finally:

@@ -10,7 +10,7 @@ import pytest
 
 from local.config import read_config
 from local.console import Console
-from local.function_pool import IDLE_LIMIT, FunctionPool, Starts, function_environment
+from local.function_pool import IDLE_LIMIT, FunctionPool, StartLimit, function_environment
 from local.template import read_template
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "support" / "runner_app" / "template.yaml"
@@ -22,7 +22,7 @@ async def slow(tmp_path: Path) -> AsyncIterator[FunctionPool]:
     config = read_config({"LOCAL_DIR": str(tmp_path)}, TEMPLATE)
     function = read_template(TEMPLATE, "http://127.0.0.1:1", "us-east-1").functions["Slow"]
     environment = function_environment(function, config, "http://127.0.0.1:1", "us-east-1")
-    pool = FunctionPool(function, environment, config.code, "us-east-1", Console("ERROR"), Starts(), lambda: None)
+    pool = FunctionPool(function, environment, config.code, "us-east-1", Console("ERROR"), StartLimit(), lambda: None)
     yield pool
     await pool.stop()
 

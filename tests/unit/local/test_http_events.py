@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.http_events import Answer, BadAnswerError, Match, Request, Routes, make_event, read_answer
+from local.http_events import BadResponseError, Match, Request, Response, Routes, make_event, read_response
 from local.template import Route
 
 ROUTES = Routes(
@@ -108,19 +108,19 @@ def test_only_text_types_arrive_as_text(content_type: str | None, body: bytes, e
     assert (base64.b64decode(event["body"]) if encoded else event["body"].encode()) == body
 
 
-def answer_of(value: Any) -> Answer:
-    return read_answer(json.dumps(value).encode())
+def answer_of(value: Any) -> Response:
+    return read_response(json.dumps(value).encode())
 
 
 @pytest.mark.parametrize(("value", "body"), [({"a": 1}, b'{"a": 1}'), ("hi", b"hi"), ([1], b"[1]"), (None, b"null")])
 def test_without_a_status_code_the_answer_is_inferred(value: Any, body: bytes) -> None:
-    assert answer_of(value) == Answer(200, [("content-type", "application/json")], body)
+    assert answer_of(value) == Response(200, [("content-type", "application/json")], body)
 
 
 def test_an_answer_keeps_status_headers_cookies_and_bytes() -> None:
     value = {"statusCode": "201", "headers": {"X-N": 1, "X-B": True, "Content-Type": "a/b"}, "cookies": ["a=1", "b=2"]}
     headers = [("x-n", "1"), ("x-b", "true"), ("content-type", "a/b"), ("set-cookie", "a=1"), ("set-cookie", "b=2")]
-    assert answer_of(value | {"body": "AAH/", "isBase64Encoded": True}) == Answer(201, headers, b"\x00\x01\xff")
+    assert answer_of(value | {"body": "AAH/", "isBase64Encoded": True}) == Response(201, headers, b"\x00\x01\xff")
 
 
 def test_text_without_a_type_is_plain_text() -> None:
@@ -144,10 +144,10 @@ def test_text_without_a_type_is_plain_text() -> None:
     ],
 )
 def test_a_malformed_answer_is_refused(value: Any) -> None:
-    with pytest.raises(BadAnswerError):
+    with pytest.raises(BadResponseError):
         answer_of(value)
 
 
 def test_an_answer_that_is_no_json_is_refused() -> None:
-    with pytest.raises(BadAnswerError, match="not JSON"):
-        read_answer(b"<html>")
+    with pytest.raises(BadResponseError, match="not JSON"):
+        read_response(b"<html>")

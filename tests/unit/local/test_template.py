@@ -131,23 +131,26 @@ def test_a_false_condition_leaves_a_resource_out(template_file: Path) -> None:
 
 BROKEN = {
     "not YAML": ("Resources: {", "template.yaml: not valid YAML (line 1"),
-    "no resources": ("Parameters: {}", "template.yaml: it has no Resources."),
-    "unknown reference": (SMALL.replace("!Ref Jobs", "!Ref Nobody"), "template.yaml: Work: it refers to Nobody,"),
-    "unknown attribute": (SMALL.replace("${Jobs.Arn}", "${Jobs.Size}"), "Work: it refers to Jobs.Size,"),
-    "unknown condition": (SMALL, "Elsewhere: it names the condition IsRemote,"),
-    "unknown function": (SMALL.replace("!Join", "!Cidr"), "Work: Fn::Cidr is not known"),
-    "no handler": (SMALL.replace("Handler: code.handler", "Timeout: 1"), "Work: it has no Handler"),
+    "no resources": ("Parameters: {}", "template.yaml: has no Resources."),
+    "unknown reference": (SMALL.replace("!Ref Jobs", "!Ref Nobody"), "template.yaml: Work: refers to Nobody,"),
+    "unknown attribute": (SMALL.replace("${Jobs.Arn}", "${Jobs.Size}"), "Work: refers to Jobs.Size,"),
+    "unknown condition": (SMALL, "Elsewhere: uses the condition IsRemote,"),
+    "unknown function": (SMALL.replace("!Join", "!Cidr"), "Work: the local runner does not support Fn::Cidr"),
+    "no handler": (SMALL.replace("Handler: code.handler", "Timeout: 1"), "Work: has no Handler"),
     "no such file": (SMALL.replace("code.handler", "gone.handler"), "needs the file gone.py, which does not exist"),
-    "unknown resource": (SMALL.replace("AWS::SQS::Queue, P", "AWS::X::Y, P"), "Jobs: the one-machine runner does not"),
+    "unknown resource": (SMALL.replace("AWS::SQS::Queue, P", "AWS::X::Y, P"), "Jobs: the local runner does not"),
     "unknown event": (SMALL.replace("Type: SQS", "Type: Kafka"), "its event Jobs has the type Kafka"),
     "cron": (SMALL.replace("rate(2 hours)", "cron(0 12)"), "its event Often has the schedule cron("),
     "large batch": (SMALL.replace("BatchSize: 2", "BatchSize: 50"), "its event Jobs has BatchSize 50"),
-    "foreign queue": (SMALL.replace("Queue: !GetAtt Jobs.Arn", "Queue: arn:x"), "reads arn:x, which is no queue"),
+    "foreign queue": (SMALL.replace("Queue: !GetAtt Jobs.Arn", "Queue: arn:x"), "reads arn:x, which is not a queue"),
     "a list for a map": (
         SMALL.replace("Properties: {VisibilityTimeout: 54}", "Properties: [1]"),
-        "Jobs: its Properties are no map.",
+        "Jobs: Properties is not a map.",
     ),
-    "globals": (SMALL.replace("Globals:\n  Function:", "Globals:\n  - Function:"), "template.yaml: it is not written"),
+    "globals": (
+        SMALL.replace("Globals:\n  Function:", "Globals:\n  - Function:"),
+        "template.yaml: has an unexpected structure",
+    ),
 }
 
 
@@ -161,5 +164,5 @@ def test_a_broken_template_gets_one_sentence_that_names_the_place(template_file:
 
 
 def test_a_missing_template_is_told(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match=r"none\.yaml: it cannot be read \(No such file"):
+    with pytest.raises(TemplateError, match=r"none\.yaml: cannot be read \(No such file"):
         read_template(tmp_path / "none.yaml", ENDPOINT, "us-east-1")
