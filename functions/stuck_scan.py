@@ -1,4 +1,4 @@
-"""The schedule: find what got stuck, recover it, tell how the queue is doing."""
+"""The schedule: find what got stuck, recover it, report how the queue is doing."""
 
 from typing import Any
 
@@ -23,5 +23,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 async def tick() -> RecoveryReport:
     report = await recover_stuck()
-    await report_queue_health()
+    await report_queue_health(report.paused, report.still_stuck)
     return report

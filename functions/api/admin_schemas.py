@@ -11,10 +11,9 @@ from shared.marketplace.community import ReaderReport
 from shared.moderation.recount import Progress
 from shared.records.external_scans import Link
 from shared.records.skills import Skill
-from shared.records.submissions import Rescue, State
+from shared.records.submissions import Rescue, State, SubmissionRow
 from shared.submissions.dead_letter_store import DeadLetter
 from shared.submissions.pause import Pause
-from shared.submissions.submission_store import SubmissionRow
 
 Why = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]

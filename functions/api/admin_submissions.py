@@ -25,12 +25,12 @@ from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
 from shared.moderation import submission_decisions
-from shared.records.submissions import Submission, rescue_of
+from shared.records.submissions import Submission, SubmissionRow, rescue_of, row_of
 from shared.storage.secret_store import AdminToken
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
-from shared.submissions.queue_status import QueueStatus, get_queue_status
-from shared.submissions.submission_store import SubmissionRow, get_stuck_submissions, row_of
+from shared.submissions.queue_health import QueueStatus, get_queue_status
+from shared.submissions.submission_store import get_stuck_submissions
 from shared.timing import scaled
 from shared.verification.recovery import RecoveryReport
 

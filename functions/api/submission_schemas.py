@@ -7,13 +7,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from shared.evidence.judge import Concern
-from shared.records.submissions import CATEGORIES, ID_PATTERN, HistoryEntry, State
+from shared.records.submissions import CATEGORIES, ID_PATTERN, HistoryEntry, State, SubmissionRow
 from shared.scanner.report import Action, Capability, Finding, ScannedFile, Verdict
 from shared.submissions.counters import Stats
 from shared.submissions.feed import POSITION_PATTERN
 from shared.submissions.skill_source import SLUG_PATTERN
 from shared.submissions.submission_list import MAX_LIMIT
-from shared.submissions.submission_store import SubmissionRow
 
 MAX_POSITIONS = 100
 _AN_ID = "sub_01jcv2m8f0r4k9x3w7n5t1q6hz"

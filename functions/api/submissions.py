@@ -42,7 +42,7 @@ from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings,
 from shared.errors import InvalidRequest, NotFound
 from shared.evidence.blocklist import BlockEntry, find_block
 from shared.evidence.receipt_store import find_receipt
-from shared.records.submissions import State, Submission, is_id
+from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
 from shared.storage.kv import Key
 from shared.submissions import counters, discovery, feed, intake
@@ -51,7 +51,7 @@ from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
 from shared.submissions.skill_source import parse_repo_url
 from shared.submissions.submission_list import list_of_repo, list_submissions
 from shared.submissions.submission_search import search_submissions
-from shared.submissions.submission_store import SubmissionRow, get_history, get_submission, get_submissions_fresh
+from shared.submissions.submission_store import get_history, get_submission, get_submissions_fresh
 
 QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
 IDLE_RETRY = 5000

@@ -22,9 +22,14 @@ from shared.settings import find_whole_number
 from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
-from shared.submissions.queue_position import get_oldest
 from shared.submissions.submission_list import ListQuery, list_submissions
-from shared.submissions.submission_store import Stuck, get_history, get_stuck_submissions, get_submission
+from shared.submissions.submission_store import (
+    Stuck,
+    get_history,
+    get_oldest_active,
+    get_stuck_submissions,
+    get_submission,
+)
 from shared.web import charts, views
 
 REVIEWED = tuple(state for state in State if state in PARKED_STATES)
@@ -45,7 +50,7 @@ async def show_review(request: Request, session: Session, flash: Flash) -> Answe
     at = now()
     held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
     listing, stuck_, letters, reports, hours, oldest = await asyncio.gather(
-        list_submissions(held), _stuck(at), get_dead_letters(), list_reports(SHOWN), get_hours(at), get_oldest()
+        list_submissions(held), _stuck(at), get_dead_letters(), list_reports(SHOWN), get_hours(at), get_oldest_active()
     )
     chosen = request.path.get("id") or request.query.get("review") or (listing.rows[0].id if listing.rows else None)
     return await section_page(
@@ -60,7 +65,7 @@ async def show_review(request: Request, session: Session, flash: Flash) -> Answe
         letters=letters,
         reports=reports,
         throughput=None if hours is None else charts.throughput(hours),
-        oldest=charts.oldest(oldest, at),
+        oldest=charts.oldest({one.state: one.updated_at for one in reversed(oldest.submissions)}, at),
     )
 
 

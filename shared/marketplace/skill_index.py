@@ -16,7 +16,7 @@ from shared.marketplace.author_store import blocked_count
 from shared.records.search_words import LONGEST_WORD, joined, look_alike, skill_words
 from shared.records.skills import Skill, SkillCounts, full_name, split_name
 from shared.storage.documents import encode, parse_each, stamp
-from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, query_shards, shard_of
+from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, page_of_ids, query_shards, shard_of
 from shared.submissions.counters import count_skill
 from shared.submissions.word_index import word_puts
 from shared.telemetry import logger
@@ -177,6 +177,11 @@ async def get_unindexed(at: datetime, limit: int) -> list[str]:
     """The names of skills whose words should have been written by now, at most one more than the limit."""
     due = await query_shards(get_kv(), Query("due:unindexed", "due", before=stamp(at), limit=limit + 1))
     return [row.key.pk.removeprefix("skill:") for row in due.rows[: limit + 1]]
+
+
+async def get_page_of_names(after: str | None, limit: int) -> tuple[list[str], str | None]:
+    """The oldest skills behind a position, and the position to continue from: None at the end."""
+    return await page_of_ids(get_kv(), "skill:", after, limit)
 
 
 async def read_skills(names: Iterable[str], with_counts: bool = True) -> ReadSkills:

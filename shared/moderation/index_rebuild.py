@@ -18,12 +18,13 @@ from shared.marketplace.skill_index import (
     alike_put,
     counts_put,
     facet_of,
+    get_page_of_names,
     index_puts,
     no_counts,
     read_skills,
 )
-from shared.storage.kv import ABSENT, Expect, Key, Put, Write, page_of_ids
-from shared.submissions.submission_store import get_submissions_fresh, words_of
+from shared.storage.kv import ABSENT, Expect, Key, Put, Write
+from shared.submissions.submission_store import get_page_of_ids, get_submissions_fresh, words_of
 
 RECORDS_PER_PAGE = 100
 WRITES_AT_ONCE = 100  # a transaction takes no more
@@ -41,7 +42,8 @@ async def rebuild_index(after: str | None = None, limit: int = RECORDS_PER_PAGE)
     """One page; go on with `next_position`, also after a crash: doing a page twice changes nothing."""
     kind = next((kind for kind in KINDS if after and after.startswith(kind)), KINDS[0])
     # The oldest first: of names that look alike, the one that was there first is the one to be confused with.
-    ids, end = await page_of_ids(get_kv(), kind, (after.removeprefix(kind) if after else None) or None, limit)
+    get_page = get_page_of_names if kind == "skill:" else get_page_of_ids
+    ids, end = await get_page((after.removeprefix(kind) if after else None) or None, limit)
     missing, failed = await (_mend_skills(ids) if kind == "skill:" else _mend_submissions(ids))
     following = f"{kind}{end}" if end else next(iter(KINDS[KINDS.index(kind) + 1 :]), None)
     return RebuildProgress(checked=len(ids), missing=missing, failed=failed, next_position=following)

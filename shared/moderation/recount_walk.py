@@ -14,10 +14,10 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, Unavailable
-from shared.marketplace.skill_index import read_skills
+from shared.marketplace.skill_index import get_page_of_names, read_skills
 from shared.records.submissions import State
 from shared.storage.documents import encode
-from shared.storage.kv import ABSENT, Expect, Key, Put, page_of_ids, shard_of
+from shared.storage.kv import ABSENT, Expect, Key, Put, shard_of
 from shared.submissions.counters import (
     COUNTER_KEYS,
     COUNTER_SHARDS,
@@ -27,8 +27,7 @@ from shared.submissions.counters import (
     get_changed_skills,
     share_of,
 )
-from shared.submissions.submission_list import get_moved
-from shared.submissions.submission_store import get_submissions_fresh
+from shared.submissions.submission_store import get_moved, get_page_of_ids, get_submissions_fresh
 from shared.timing import API_TIMEOUT, FEED_TTL, seconds_left
 
 RECORDS_PER_PAGE = 1000
@@ -51,7 +50,7 @@ class Records(NamedTuple):
 class Kind(NamedTuple):
     """What is counted, where its records are, and who knows which of them changed."""
 
-    prefix: str
+    page: Callable[[str | None, int], Awaitable[tuple[list[str], str | None]]]  # of their ids, behind a position
     counters: Sequence[Key]  # one per shard of the ids
     names: Sequence[str]  # of the numbers in each of them
     read: Callable[[Iterable[str]], Awaitable[Records]]
@@ -133,7 +132,7 @@ class _Group(msgspec.Struct, frozen=True, array_like=True):
 async def _walk_page(run: Run) -> Run:
     number = next(number for number, part in enumerate(run.parts) if not part.is_walked)
     kind, part = KINDS[number], run.parts[number]
-    ids, end = await page_of_ids(get_kv(), kind.prefix, part.last, RECORDS_PER_PAGE)
+    ids, end = await kind.page(part.last, RECORDS_PER_PAGE)
     records = await kind.read(ids)
     walked = Part(
         last=end,
@@ -201,6 +200,6 @@ async def _skills(names: Iterable[str]) -> Records:
 
 
 KINDS = (
-    Kind("sub:", COUNTER_KEYS, list(State), _submissions, get_moved),
-    Kind("skill:", SKILL_COUNTER_KEYS, (SKILLS, VERSIONS), _skills, get_changed_skills),
+    Kind(get_page_of_ids, COUNTER_KEYS, list(State), _submissions, get_moved),
+    Kind(get_page_of_names, SKILL_COUNTER_KEYS, (SKILLS, VERSIONS), _skills, get_changed_skills),
 )

@@ -67,6 +67,8 @@ LEGAL_MOVES: dict[State, frozenset[State]] = {
 }
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # letters that are hard to confuse
 ID_PATTERN = f"sub_[{_ALPHABET}]{{26}}"
+REASON_IN_ROW = 160
+LARGEST_ROW = 700  # bytes, as JSON
 _NEEDS_REASON = PARKED_STATES | set(CATEGORIES["rejected"])
 
 
@@ -122,6 +124,20 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
     def has_live_lease(self, now: datetime) -> bool:
         return self.state in LEASED_STATES and self.lease_until is not None and now < self.lease_until
+
+
+class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a list shows. At most LARGEST_ROW bytes: all that list indexes carry."""
+
+    id: str
+    skill_name: str
+    repo_url: str | None
+    state: State
+    reason: str | None
+    score: int | None
+    created_at: datetime
+    updated_at: datetime
+    version: int
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_state": "from", "to_state": "to"}):
@@ -273,9 +289,39 @@ def staleness(submission: Submission, now: datetime) -> timedelta | None:
     return None if due is None else max(timedelta(), now - due)
 
 
+def row_of(submission: Submission) -> SubmissionRow:
+    reason = submission.reason
+    row = SubmissionRow(
+        id=submission.id,
+        skill_name=submission.skill_name,
+        repo_url=submission.repo_url,
+        state=submission.state,
+        reason=reason if reason is None or len(reason) <= REASON_IN_ROW else reason[: REASON_IN_ROW - 1] + "…",
+        score=submission.score,
+        created_at=submission.created_at,
+        updated_at=submission.updated_at,
+        version=submission.version,
+    )
+    # The reason gives way first. The name is shortened only for a reference of hundreds of letters.
+    return _fitting(_fitting(row, "reason"), "skill_name")
+
+
 def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _next(submission: Submission, **set_: Any) -> Submission:
     return msgspec.structs.replace(submission, version=submission.version + 1, **set_)
+
+
+def _fitting(row: SubmissionRow, field: str) -> SubmissionRow:
+    """The row with as much of this field as fits. A letter takes up to six bytes, so letters are not counted."""
+    over = len(msgspec.json.encode(row)) - LARGEST_ROW
+    text = getattr(row, field)
+    if over <= 0 or not text:
+        return row
+    kept, freed = len(text), -len("…".encode())
+    while kept and freed < over:
+        kept -= 1
+        freed += len(msgspec.json.encode(text[kept])) - 2
+    return msgspec.structs.replace(row, **{field: text[:kept] + "…"})

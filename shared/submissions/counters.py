@@ -4,7 +4,7 @@ Unknown is null, never 0."""
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.records.skills import Skill
-from shared.records.submissions import CATEGORIES, CATEGORY_OF, Change, State
+from shared.records.submissions import ACTIVE_STATES, CATEGORIES, CATEGORY_OF, Change, State
 from shared.storage.documents import encode, minutes_between, stamp
 from shared.storage.kv import Add, Key, Put, Read, Write, query_all, shard_of
 from shared.timing import FEED_TTL
@@ -124,6 +124,13 @@ async def get_hours(at: datetime, hours: int = 24) -> list[Hour] | None:
     return [Hour(start, _added([read.found[key] for key in keys[start] if key in read.found])) for start in starts]
 
 
+def drain_rate(hours: Sequence[Hour], at: datetime, span: int = 1) -> float:
+    """Submissions per hour that stopped being active, over the last `span` hours to the minute: of the hour in which
+    they begin, the share that is in them."""
+    begun = 1 - (at - hours[-1].start) / timedelta(hours=1)
+    return (sum(map(_drained, hours[-span:])) + begun * _drained(hours[-span - 1])) / span
+
+
 async def get_stats() -> Stats:
     return stats_of(await get_kv().get_counts(COUNTER_KEYS), now())
 
@@ -132,6 +139,10 @@ async def get_totals() -> tuple[Stats, Market]:
     """Of submissions and of the marketplace, in one request."""
     read = await get_kv().get_counts([*COUNTER_KEYS, *SKILL_COUNTER_KEYS])
     return stats_of(_part(read, COUNTER_KEYS), now()), _market_of(_part(read, SKILL_COUNTER_KEYS))
+
+
+def _drained(hour: Hour) -> int:
+    return sum(hour.counts.get(state, 0) for state in State if state not in ACTIVE_STATES)
 
 
 def _part(read: Read[dict[str, int]], keys: Collection[Key]) -> Read[dict[str, int]]:

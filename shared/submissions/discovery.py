@@ -4,13 +4,10 @@ by, and whether there is anything new. Whoever waits for an answer waits for Git
 import asyncio
 from typing import NamedTuple
 
-import msgspec
-
-from shared.db import get_github, get_kv, get_settings
+from shared.db import get_github, get_settings
 from shared.errors import BadGateway, Deferred, NeedsPerson, Refused, Unprocessable
 from shared.github.client import GitHub
 from shared.records.submissions import Submission
-from shared.storage.kv import query_all
 from shared.submissions.skill_source import (
     Asked,
     PinnedRepo,
@@ -24,7 +21,7 @@ from shared.submissions.skill_source import (
     parse_slug,
     tree_of,
 )
-from shared.submissions.submission_store import get_submissions_fresh
+from shared.submissions.submission_store import get_ids_by_path, get_submissions_fresh
 from shared.telemetry import logger
 from shared.timing import RESOLVE_BUDGET
 
@@ -127,8 +124,7 @@ def _name(repo: Repo, folder: str) -> str:
 
 
 async def _submitted_from(source: str) -> dict[str, dict[str, str | None]]:
-    rows = await query_all(get_kv(), f"unique:{source}")
-    ids = {row.sort: msgspec.json.decode(row.text)["id"] for row in rows}
+    ids, _ = await get_ids_by_path(source)
     fresh = await get_submissions_fresh(ids.values())
     states = {submission.id: str(submission.state) for submission in fresh.submissions}
     states |= dict.fromkeys(fresh.failed, UNKNOWN)  # not "new": whoever submits it again should know that it is here

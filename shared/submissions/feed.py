@@ -5,18 +5,14 @@ the position it continues, because a transaction may become visible a little aft
 drops repeats by (id, version) and misses nothing.
 """
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import msgspec
-
-from shared.db import get_kv
 from shared.errors import InvalidRequest
-from shared.storage.documents import parse_each, stamp
-from shared.storage.kv import SHARDS, Query, Row
-from shared.submissions.submission_store import SubmissionRow, feed_partition
+from shared.records.submissions import SubmissionRow
+from shared.storage.documents import stamp
+from shared.submissions.submission_store import feed_position, get_feed
 from shared.timing import FEED_TTL
 
 OVERLAP = timedelta(seconds=10)  # longer than any transaction is retried with one time
@@ -48,16 +44,12 @@ async def get_events(since: str | None, at: datetime) -> FeedPage:
     if time < at - FEED_TTL:
         return FeedPage([], stamp(at), is_reset=True)
     end = min(at, time + LONGEST_WINDOW)
-    rows = await _rows_between(time - OVERLAP, end)
-    repeated = [row for row in rows if row.sort <= position]
-    new = [row for row in rows if row.sort > position]
+    events = [FeedEvent(feed_position(row), row) for row in await get_feed(time - OVERLAP, end)]
+    repeated = [event for event in events if event.position <= position]
+    new = [event for event in events if event.position > position]
     is_cut = len(new) > MAX_EVENTS
-    shown = _newest_of_each(repeated) + new[:MAX_EVENTS]
-    last_id = new[MAX_EVENTS - 1].sort if is_cut else max(stamp(end), position)
-    return FeedPage(_parse(shown), last_id, has_more=is_cut or end < at)
-
-
-_ROW = msgspec.json.Decoder(SubmissionRow)
+    last_id = new[MAX_EVENTS - 1].position if is_cut else max(stamp(end), position)
+    return FeedPage([*_newest_of_each(repeated), *new[:MAX_EVENTS]], last_id, has_more=is_cut or end < at)
 
 
 def _read_position(text: str) -> tuple[str, datetime]:
@@ -73,32 +65,7 @@ def _read_position(text: str) -> tuple[str, datetime]:
     return text, time
 
 
-async def _rows_between(start: datetime, end: datetime) -> list[Row]:
-    minutes = int((end.replace(second=0, microsecond=0) - start.replace(second=0, microsecond=0)).total_seconds() // 60)
-    partitions = [
-        feed_partition(start + timedelta(minutes=n), shard) for n in range(minutes + 1) for shard in range(SHARDS)
-    ]
-    found = await asyncio.gather(*(_rows_after(partition, stamp(start)) for partition in partitions))
-    return sorted((row for rows in found for row in rows), key=lambda row: row.sort)
-
-
-async def _rows_after(partition: str, after: str) -> list[Row]:
-    page = await get_kv().query(Query(partition, after=after))
-    rows = page.rows
-    while page.more:
-        page = await get_kv().query(Query(partition, after=rows[-1].sort))
-        rows = rows + page.rows
-    return rows
-
-
-def _newest_of_each(rows: list[Row]) -> list[Row]:
-    """A repeat only has to say how things stand: a later version of a record tells all that an earlier one told."""
-    by_id = {row.sort.split("#")[1]: row for row in rows}
-    return sorted(by_id.values(), key=lambda row: row.sort)
-
-
-def _parse(rows: list[Row]) -> list[FeedEvent]:
-    positions = {row.key: row.sort for row in rows}
-    parsed, malformed = parse_each({row.key: row.text for row in rows}, _ROW)
-    kept = [positions[row.key] for row in rows if row.key not in malformed]
-    return [FeedEvent(position, row) for position, row in zip(kept, parsed, strict=True)]
+def _newest_of_each(events: list[FeedEvent]) -> list[FeedEvent]:
+    """Of a repeat only the newest state matters: a later version of a record includes the earlier ones."""
+    by_id = {event.row.id: event for event in events}
+    return sorted(by_id.values(), key=lambda event: event.position)

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from shared.db import get_kv
-from shared.records.submissions import CATEGORIES, TERMINAL_STATES, State
-from shared.storage.kv import SHARDS, Query
-from shared.submissions.counters import Hour, get_hours
+from shared.submissions.counters import Hour, drain_rate, get_hours
 from shared.submissions.pause import Pause, find_pause
+from shared.submissions.submission_store import get_waiting_ids
 
 RANKED = 500  # the place of those behind them is not worth its reads
 TAKEN_AT_ONCE = 30  # ten consumers take three messages each
@@ -26,10 +24,7 @@ class Waiting(NamedTuple):
 
 
 async def get_waiting(limit: int = RANKED) -> Waiting:
-    queries = [Query(f"{State.RECEIVED}#{shard}", "state", limit=limit + 1) for shard in range(SHARDS)]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)
-    return Waiting([row.key.pk.removeprefix("sub:") for row in rows[:limit]], more=len(rows) > limit)
+    return Waiting(*await get_waiting_ids(limit))
 
 
 class QueueRank(NamedTuple):
@@ -61,25 +56,7 @@ async def get_queue_snapshot(at: datetime) -> QueueSnapshot:
 
 
 def snapshot_of(waiting: Waiting, hours: Sequence[Hour] | None, pause: Pause | None, at: datetime) -> QueueSnapshot:
-    return QueueSnapshot(waiting, None if hours is None or pause else settled_per_hour(hours, at))
-
-
-async def get_oldest() -> dict[State, datetime]:
-    """Since when the oldest submission of each active state has been in it. States without any are left out."""
-    partitions = [(state, f"{state}#{shard}") for state in CATEGORIES["active"] for shard in range(SHARDS)]
-    pages = await asyncio.gather(*(get_kv().query(Query(pk, "state", limit=1)) for _, pk in partitions))
-    oldest: dict[State, datetime] = {}
-    for (state, _), page in zip(partitions, pages, strict=True):
-        for row in page.rows:
-            since = datetime.fromisoformat(row.sort.partition("#")[0])
-            oldest[state] = min(since, oldest.get(state, since))
-    return oldest
-
-
-def settled_per_hour(hours: Sequence[Hour], at: datetime) -> float:
-    """The pace of the last sixty minutes: this hour so far, and the hour before it for the rest."""
-    past = (at - hours[-1].start) / timedelta(hours=1)
-    return _settled(hours[-1]) + (1 - past) * _settled(hours[-2])
+    return QueueSnapshot(waiting, None if hours is None or pause else drain_rate(hours, at))
 
 
 def expected_wait(position: int, per_hour: float) -> timedelta | None:
@@ -88,7 +65,3 @@ def expected_wait(position: int, per_hour: float) -> timedelta | None:
     if position <= TAKEN_AT_ONCE:
         return timedelta()
     return timedelta(hours=(position - TAKEN_AT_ONCE) / per_hour) if per_hour > 0 else None
-
-
-def _settled(hour: Hour) -> int:
-    return sum(hour.counts.get(state, 0) for state in TERMINAL_STATES)

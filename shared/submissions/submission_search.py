@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from shared.errors import Unavailable
 from shared.records.search_words import begins, is_match, query_words, submission_words, tokens
-from shared.records.submissions import CATEGORIES, Submission, is_id
-from shared.submissions.submission_store import WORDS, SubmissionRow, get_submissions_fresh, row_of
+from shared.records.submissions import CATEGORIES, Submission, SubmissionRow, is_id, row_of
+from shared.submissions.submission_store import WORDS, get_submissions_fresh
 from shared.submissions.word_index import MAX_LISTS, WordEntry, WordList, read_word, read_words
 
 NAMESAKES = 100  # submissions with the words of one name; the newest of them are looked at

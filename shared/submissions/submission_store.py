@@ -5,7 +5,7 @@ its feed entry. So a record, its history and the counts cannot disagree.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -15,43 +15,48 @@ from shared.db import get_kv, now
 from shared.errors import ConditionFailed, LostLease, NotFound
 from shared.records.search_words import submission_words
 from shared.records.submissions import (
+    ACTIVE_STATES,
     Change,
     Delivery,
     HistoryEntry,
     Rescue,
     State,
     Submission,
+    SubmissionRow,
     claim,
     created,
     due_at,
     is_id,
     move,
     rescue_of,
+    row_of,
+    time_of,
     touch,
 )
-from shared.storage.documents import encode, parse_each, stamp
-from shared.storage.kv import ABSENT, LISTS, SHARDS, Expect, Key, Put, Query, Row, Write, query_all, shard_of
+from shared.storage.documents import encode, minutes_between, parse_each, stamp
+from shared.storage.kv import (
+    ABSENT,
+    LISTS,
+    SHARDS,
+    Expect,
+    Key,
+    Put,
+    Query,
+    Row,
+    Write,
+    page_of_ids,
+    query_all,
+    query_shards,
+    rows_per_partition,
+    shard_of,
+)
 from shared.submissions.counters import count_change
 from shared.submissions.word_index import word_puts
-from shared.timing import FEED_TTL, SCAN_LIMIT
+from shared.timing import FEED_TTL, FEED_WINDOW, SCAN_LIMIT, STORE_BUDGET
 
-REASON_IN_ROW = 160
-LARGEST_ROW = 700  # bytes, as JSON
+CANDIDATES = 5  # of each partition for the oldest active: the index may still name some that have ended
+LONGEST_ACCEPT = 2 * STORE_BUDGET  # from the making of an id to the time its record carries
 WORDS = "findsub"
-
-
-class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a list shows. At most LARGEST_ROW bytes: all that list indexes carry."""
-
-    id: str
-    skill_name: str
-    repo_url: str | None
-    state: State
-    reason: str | None
-    score: int | None
-    created_at: datetime
-    updated_at: datetime
-    version: int
 
 
 class Fresh(NamedTuple):
@@ -66,12 +71,20 @@ class Stuck(NamedTuple):
     more: bool
 
 
+class IndexPage(NamedTuple):
+    """Candidates with their positions, by id. Up to `complete_until` nothing is missing; None: nothing lies beyond."""
+
+    rows: dict[str, tuple[str, SubmissionRow]]
+    complete_until: str | None
+
+
 def submission_key(submission_id: str) -> Key:
     return Key(f"sub:{submission_id}")
 
 
-def unique_key(source: str, path: str) -> Key:
-    return Key(f"unique:{source}", path)
+def identity_put(source: str, path: str, submission_id: str) -> Put:
+    """Refused when another submission has this identity."""
+    return Put(_identity_key(source, path), encode({"id": submission_id}), expect=ABSENT)
 
 
 async def create(draft: Submission, also: Sequence[Write] = ()) -> Submission:
@@ -80,8 +93,8 @@ async def create(draft: Submission, also: Sequence[Write] = ()) -> Submission:
     def build() -> list[Write]:
         at = now()
         change = created(msgspec.structs.replace(draft, created_at=at, updated_at=at))
-        unique = Put(unique_key(draft.source, draft.skill_path), encode({"id": draft.id}), expect=ABSENT)
-        return [*_writes(change), unique, *words_of(draft), *also]
+        identity = identity_put(draft.source, draft.skill_path, draft.id)
+        return [*_writes(change), identity, *words_of(draft), *also]
 
     try:
         written = await get_kv().transact(build)
@@ -112,9 +125,28 @@ async def find_submission(submission_id: str) -> Submission | None:
     return None if doc is None else _RECORD.decode(doc)
 
 
+async def get_submission_and(submission_id: str, key: Key) -> tuple[Submission, str | None]:
+    """A submission and one other document, in one request."""
+    read = await get_kv().get_many([submission_key(submission_id), key])
+    doc = read.found.get(submission_key(submission_id))
+    # Read again where there is none: the error tells "missing" from "unreadable".
+    return _RECORD.decode(doc) if doc else await get_submission(submission_id), read.found.get(key)
+
+
 async def find_by_identity(source: str, path: str) -> Submission | None:
-    doc = await get_kv().get(unique_key(source, path))
-    return None if doc is None else await find_submission(msgspec.json.decode(doc)["id"])
+    doc = await get_kv().get(_identity_key(source, path))
+    return None if doc is None else await find_submission(_id_in(doc))
+
+
+async def get_ids_by_path(
+    source: str, after: str | None = None, limit: int | None = None
+) -> tuple[dict[str, str], str | None]:
+    """Every submission of one source, strongly consistent; and the path to continue from. No limit: all of them."""
+    pk = _identity_key(source, "").pk
+    if limit is None:
+        return {row.sort: _id_in(row.text) for row in await query_all(get_kv(), pk)}, None
+    page = await get_kv().query(Query(pk, after=after, limit=limit))
+    return {row.sort: _id_in(row.text) for row in page.rows}, page.rows[-1].sort if page.more else None
 
 
 async def get_submissions_fresh(ids: Iterable[str]) -> Fresh:
@@ -137,13 +169,79 @@ async def get_stuck_submissions(
     The due index says where to look; the records themselves, read strongly and all at once, decide.
     """
     kinds = tuple(kind for kind in kinds if not (paused and kind == "waiting"))
-    due: list[Row] = []
+    due: list[str] = []
     for kind in kinds:  # one after the other: waiting rows are not read at all when lost leases fill the tick
         if len(due) <= limit:
-            due += await _due(kind, at, limit)
-    fresh = await get_submissions_fresh(row.key.pk.removeprefix("sub:") for row in due[:limit])
+            rows = await query_shards(get_kv(), Query(f"due:{kind}", "due", before=stamp(at), limit=limit + 1))
+            due += _ids(row.key for row in rows.rows[: limit + 1])
+    fresh = await get_submissions_fresh(due[:limit])
     stuck = [submission for submission in fresh.submissions if rescue_of(submission, at) is not Rescue.LEAVE]
     return Stuck(stuck, fresh.failed, more=len(due) > limit)
+
+
+async def get_waiting_ids(limit: int) -> tuple[list[str], bool]:
+    """What is RECEIVED, longest waiting first, and whether more wait behind them."""
+    found = await query_shards(get_kv(), Query(State.RECEIVED, "state", limit=limit + 1))
+    rows, end = found.page(limit)
+    return _ids(row.key for row in rows), end is not None
+
+
+async def get_oldest_active() -> Fresh:
+    """The longest without a move in each active state, the oldest first. The index names candidates, records decide."""
+    found = await query_shards(get_kv(), *(Query(state, "state", limit=CANDIDATES) for state in ACTIVE_STATES))
+    fresh = await get_submissions_fresh(_ids(row.key for row in found.rows))
+    active = [submission for submission in fresh.submissions if submission.state in ACTIVE_STATES]
+    return fresh._replace(submissions=sorted(active, key=lambda submission: submission.updated_at))
+
+
+async def get_submission_index(
+    states: Collection[State], by_update: bool, descending: bool, limit: int, after: str | None
+) -> IndexPage:
+    """The index alone: a page of candidates, each perhaps seconds old."""
+    lists = [(state, "state") for state in states or State] if states or by_update else [(LISTS["sub:"], "list")]
+    bound = {"before" if descending else "after": after}
+    share = rows_per_partition(limit)
+    found = await query_shards(
+        get_kv(), *(Query(name, index, descending=descending, limit=share, **bound) for name, index in lists)
+    )
+    positions = dict(zip(_ids(row.key for row in found.rows), (row.sort for row in found.rows), strict=True))
+    return IndexPage({row.id: (positions[row.id], row) for row in _parse(found.rows)}, found.complete_until)
+
+
+async def get_indexed_rows(ids: Iterable[str]) -> dict[str, SubmissionRow]:
+    """As the list index has them. An id says when it was made, so only that moment is queried."""
+    queries = [
+        Query(_list_partition(id_), "list", stamp(time_of(id_)), stamp(time_of(id_) + LONGEST_ACCEPT)) for id_ in ids
+    ]
+    pages = await asyncio.gather(*map(get_kv().query, queries))
+    return {row.id: row for row in _parse(row for page in pages for row in page.rows)}
+
+
+async def get_page_of_ids(after: str | None, limit: int) -> tuple[list[str], str | None]:
+    """The oldest submissions behind a position, and the position to continue from: None at the end."""
+    return await page_of_ids(get_kv(), "sub:", after, limit)
+
+
+async def get_feed(since: datetime, until: datetime) -> list[SubmissionRow]:
+    """Every change between two times in its order, strongly consistent, for as long as the feed is kept."""
+    return _parse(await _feed_rows(since, until))
+
+
+async def get_recent_feed(at: datetime) -> dict[str, SubmissionRow]:
+    """What changed in the last two minutes, strongly consistent: an index may not show it yet. The newest first: should
+    a minute have more than a page takes, the index has caught up with the rest."""
+    since = at - FEED_WINDOW
+    queries = [Query(pk, after=stamp(since), descending=True) for pk in _feed_partitions(since, at)]
+    pages = await asyncio.gather(*map(get_kv().query, queries))
+    rows = _parse(row for page in pages for row in page.rows)
+    return {row.id: row for row in sorted(rows, key=lambda row: row.version)}
+
+
+async def get_moved(since: datetime, until: datetime) -> set[str]:
+    """The ids of all that moved or were created between two times: all of them, strongly consistent, for as long as
+    the feed is kept."""
+    rows = await _feed_rows(since.replace(second=0, microsecond=0), until)
+    return {row.sort.split("#")[1] for row in rows}
 
 
 async def commit(
@@ -179,50 +277,53 @@ async def touch_submission(submission: Submission, **set_: Any) -> Submission:
     return await commit(lambda _: touch(submission, **set_))
 
 
-def row_of(submission: Submission) -> SubmissionRow:
-    reason = submission.reason
-    row = SubmissionRow(
-        id=submission.id,
-        skill_name=submission.skill_name,
-        repo_url=submission.repo_url,
-        state=submission.state,
-        reason=reason if reason is None or len(reason) <= REASON_IN_ROW else reason[: REASON_IN_ROW - 1] + "…",
-        score=submission.score,
-        created_at=submission.created_at,
-        updated_at=submission.updated_at,
-        version=submission.version,
-    )
-    # The reason gives way first. The name is shortened only for a reference of hundreds of letters.
-    return _fitting(_fitting(row, "reason"), "skill_name")
+def position_of(row: Submission | SubmissionRow, by_update: bool) -> str:
+    """In the list index, or in that of its state."""
+    return f"{stamp(row.updated_at if by_update else row.created_at)}#{row.id}"
 
 
-def list_position(submission: Submission) -> str:
-    return f"{stamp(submission.created_at)}#{submission.id}"
-
-
-def feed_partition(minute: datetime, shard: int) -> str:
-    return f"feed:{minute:%Y-%m-%dT%H:%M}:{shard}"
-
-
-def _fitting(row: SubmissionRow, field: str) -> SubmissionRow:
-    """The row with as much of this field as fits. A letter takes up to six bytes, so letters are not counted."""
-    over = len(msgspec.json.encode(row)) - LARGEST_ROW
-    text = getattr(row, field)
-    if over <= 0 or not text:
-        return row
-    kept, freed = len(text), -len("…".encode())
-    while kept and freed < over:
-        kept -= 1
-        freed += len(msgspec.json.encode(text[kept])) - 2
-    return msgspec.structs.replace(row, **{field: text[:kept] + "…"})
+def feed_position(row: Submission | SubmissionRow) -> str:
+    return f"{position_of(row, by_update=True)}#{row.version}"
 
 
 _RECORD = msgspec.json.Decoder(Submission)
 _ENTRY = msgspec.json.Decoder(HistoryEntry)
+_ROW = msgspec.json.Decoder(SubmissionRow)
 
 
 def _ids(keys: Iterable[Key]) -> list[str]:
     return [key.pk.removeprefix("sub:") for key in keys]
+
+
+def _identity_key(source: str, path: str) -> Key:
+    return Key(f"unique:{source}", path)
+
+
+def _id_in(identity: str) -> str:
+    submission_id: str = msgspec.json.decode(identity)["id"]
+    return submission_id
+
+
+def _list_partition(submission_id: str) -> str:
+    return f"{LISTS['sub:']}#{shard_of(submission_id)}"
+
+
+def _feed_partition(minute: datetime, shard: int) -> str:
+    return f"feed:{minute:%Y-%m-%dT%H:%M}:{shard}"
+
+
+def _feed_partitions(since: datetime, until: datetime) -> list[str]:
+    return [_feed_partition(minute, shard) for minute in minutes_between(since, until) for shard in range(SHARDS)]
+
+
+async def _feed_rows(since: datetime, until: datetime) -> list[Row]:
+    partitions = _feed_partitions(since, until)
+    found = await asyncio.gather(*(query_all(get_kv(), pk, after=stamp(since)) for pk in partitions))
+    return sorted((row for rows in found for row in rows), key=lambda row: row.sort)
+
+
+def _parse(rows: Iterable[Row]) -> list[SubmissionRow]:
+    return parse_each({row.key: row.text for row in rows}, _ROW)[0]
 
 
 def _stored(written: Sequence[Write]) -> Submission:
@@ -254,10 +355,10 @@ def _index_attrs(submission: Submission) -> dict[str, str | int]:
         "fence": submission.fence,
         "state": submission.state,
         "row": encode(row_of(submission)),
-        "listPk": f"{LISTS['sub:']}#{shard}",
-        "listSk": list_position(submission),
+        "listPk": _list_partition(submission.id),
+        "listSk": position_of(submission, by_update=False),
         "statePk": f"{submission.state}#{shard}",
-        "stateSk": f"{stamp(submission.updated_at)}#{submission.id}",
+        "stateSk": position_of(submission, by_update=True),
     }
     due = due_at(submission)
     if due is not None:
@@ -267,16 +368,6 @@ def _index_attrs(submission: Submission) -> dict[str, str | int]:
 
 
 def _feed_put(submission: Submission) -> Put:
-    key = Key(
-        feed_partition(submission.updated_at, shard_of(submission.id)),
-        f"{stamp(submission.updated_at)}#{submission.id}#{submission.version}",
-    )
+    partition = _feed_partition(submission.updated_at, shard_of(submission.id))
     expires_at = int((submission.updated_at + FEED_TTL).timestamp())
-    return Put(key, encode(row_of(submission)), {"expiresAt": expires_at})
-
-
-async def _due(kind: str, at: datetime, limit: int) -> list[Row]:
-    """The oldest due rows of all shards, one more than the limit where there are more."""
-    queries = [Query(f"due:{kind}#{shard}", "due", before=stamp(at), limit=limit + 1) for shard in range(SHARDS)]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    return sorted((row for page in pages for row in page.rows), key=lambda row: row.sort)[: limit + 1]
+    return Put(Key(partition, feed_position(submission)), encode(row_of(submission)), {"expiresAt": expires_at})

@@ -12,7 +12,7 @@ from shared.marketplace.publishing import publish
 from shared.marketplace.skill_index import get_unindexed, index_skill, read_skills
 from shared.marketplace.skill_store import find_skill
 from shared.records.skills import Skill
-from shared.records.submissions import ACTIVE_STATES, Rescue, State, Submission, move, rescue_of
+from shared.records.submissions import ACTIVE_STATES, Rescue, State, Submission, is_id, move, rescue_of
 from shared.submissions.pause import find_pause
 from shared.submissions.submission_store import (
     Stuck,
@@ -38,6 +38,11 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     failed: list[str]  # could not be read or rescued; the next tick tries again
     more: bool  # the tick was full; the rest is next
     paused: bool
+
+    @property
+    def still_stuck(self) -> int:
+        """Submissions that this scan found and did not recover; all that lies beyond its limit counts as one."""
+        return sum(map(is_id, self.failed)) + self.more
 
 
 async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:

@@ -27,10 +27,9 @@ from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
 from shared.storage.content import content_hash_of
-from shared.storage.documents import encode
-from shared.storage.kv import ABSENT, Put
+from shared.storage.kv import Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
-from shared.submissions.submission_store import commit, find_by_identity, find_submission, unique_key, words_of
+from shared.submissions.submission_store import commit, find_by_identity, find_submission, identity_put, words_of
 
 NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
@@ -123,7 +122,7 @@ async def _take_identity(held: LeasedSubmission, fetched: Fetched) -> None:
         facts = {"skill_path": fetched.path, "skill_name": fetched.skill_name, "ref": fetched.place.pinned.ref}
     sources = {submission.source, source_today(submission, fetched.place.repo)}
     places = sorted({(source, fetched.path) for source in sources} - {(submission.source, submission.skill_path)})
-    also = [Put(unique_key(*place), encode({"id": submission.id}), expect=ABSENT) for place in places]
+    also = [identity_put(*place, submission.id) for place in places]
     if facts.get("skill_name", submission.skill_name).lower() != submission.skill_name.lower():
         also += words_of(msgspec.structs.replace(submission, **facts))
     if not also:

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
-from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, staleness
+from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, SubmissionRow, staleness
 from shared.submissions.counters import Stats
 from shared.submissions.queue_position import RANKED, QueueRank, QueueSnapshot
 from shared.submissions.submission_list import Listing
-from shared.submissions.submission_store import SubmissionRow
 from shared.web import labels
 from shared.web.findings import by_file
 

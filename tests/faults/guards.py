@@ -163,7 +163,7 @@ GUARDS = [
     Guard("one identity, one record", {f"{STORE}ABSENT": Unguarded()}),
     Guard(
         "an identity found late is unique too",
-        {"shared.verification.verification:ABSENT": Unguarded()},
+        {"shared.verification.verification:identity_put": Unguarded()},
         [f"{CONTENT}test_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end"],
     ),
     Guard(
@@ -341,7 +341,9 @@ GUARDS = [
         {"shared.verification.pipeline:_after_losing": always(import_module("shared.verification.pipeline").DONE)},
         [f"{FOUND}test_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one"],
     ),
-    Guard("a row is cut to its size", {f"{STORE}_fitting": Answer(lambda _: lambda row, field: row)}),
+    Guard(
+        "a row is cut to its size", {"shared.records.submissions:_fitting": Answer(lambda _: lambda row, field: row)}
+    ),
     Guard("a message is cut to its size", {"shared.submissions.intake:_cut": Answer(lambda _: str)}),
     Guard(
         "newer senders are understood",

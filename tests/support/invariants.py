@@ -16,6 +16,7 @@ from shared.records.skills import Skill, SkillVersion
 from shared.records.submissions import (
     ACTIVE_STATES,
     CATEGORIES,
+    LARGEST_ROW,
     LEGAL_MOVES,
     PARKED_STATES,
     TERMINAL_STATES,
@@ -27,7 +28,7 @@ from shared.records.submissions import (
 from shared.storage.kv import Key
 from shared.storage.queue import Poison, parse_body
 from shared.submissions.counters import COUNTER_KEYS, SKILL_COUNTER_KEYS
-from shared.submissions.submission_store import LARGEST_ROW, words_of
+from shared.submissions.submission_store import words_of
 from shared.timing import MAX_ATTEMPTS
 from tests.support.memory import Stored
 from tests.support.memory_sqs import Sent

@@ -8,9 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.evidence.receipt_store import read_receipt, receipt_put
-from shared.records.submissions import State, Submission, new_id
+from shared.records.submissions import LARGEST_ROW, State, Submission, new_id, row_of
 from shared.scanner import finding_for
-from shared.submissions.submission_store import LARGEST_ROW, row_of
 from tests.support.builders import WHEN, a_receipt
 
 LARGEST_ITEM = 400 * 1024  # of DynamoDB

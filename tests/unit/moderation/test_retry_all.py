@@ -73,7 +73,7 @@ async def test_what_fits_is_found_page_by_page_behind_any_number_of_others(env):
 
 async def test_where_one_partition_was_cut_nothing_behind_its_end_is_taken_yet(env, monkeypatch):
     """Else it would be found again on the next page."""
-    monkeypatch.setattr("shared.submissions.submission_list.rows_per_partition", lambda limit: 2)
+    monkeypatch.setattr("shared.submissions.submission_store.rows_per_partition", lambda limit: 2)
     mine = await parked(env, 20, "stuck: gave up")
     told = await portions(lambda after: within(env, lambda: find_by_reason(State.ON_HOLD, "stuck", after, limit=50)))
     assert [found for page in told for _, found in page.found] == mine

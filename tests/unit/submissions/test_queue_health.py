@@ -1,19 +1,22 @@
 """How the queue is doing, in numbers that are known or said to be unknown; the metrics are the same numbers."""
 
 import json
+from collections import Counter
 from datetime import timedelta
 
 import msgspec
 import pytest
 
+from functions import stuck_scan
 from shared import telemetry
 from shared.errors import Unavailable
 from shared.submissions.dead_letter_store import store_dead_letter
 from shared.submissions.pause import pause_queue
-from shared.submissions.queue_health import get_queue_health, report_queue_health
+from shared.submissions.queue_health import get_queue_health, get_queue_status, report_queue_health
 from shared.submissions.submission_store import claim_submission
 from shared.telemetry import Watched
 from shared.timing import STUCK_THRESHOLD
+from shared.verification.recovery import recover_stuck
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.metrics import metrics_in
@@ -27,12 +30,12 @@ async def health(env) -> dict:
 
 @pytest.fixture
 def metrics(capsys):
-    """What the metrics of a tick say, by name."""
+    """What the metrics say, by name: of a report, or of a whole tick."""
 
-    async def read(env) -> dict[str, float]:
+    async def read(env, fn=lambda: report_queue_health(paused=False, orphaned=0)) -> dict[str, float]:
         telemetry.flush()
         capsys.readouterr()
-        await within(env, report_queue_health)
+        await within(env, fn)
         telemetry.flush()
         return metrics_in(capsys.readouterr().out)
 
@@ -80,16 +83,49 @@ async def test_what_has_ended_is_not_the_oldest_though_the_index_still_says_so(e
     assert (await health(env))["oldestActive"]["id"] == waiting.id
 
 
-async def test_orphans_are_what_the_scan_would_rescue(env, metrics):
+async def test_orphans_are_what_the_scan_would_rescue(env):
     await submitted(env, a_bundle("fresh"))
     for n in range(3):
         await submitted(env, a_bundle(f"forgotten-{n}"))
     env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() + 1)
-    assert (await health(env))["orphanedActive"] == (await metrics(env))["OrphanedActive"] == 4
+    assert (await health(env))["orphanedActive"] == 4
     await within(env, lambda: pause_queue("admin:anna", "moving"))
     assert (await health(env))["orphanedActive"] == 0  # they wait for the end of the pause
     assert (await health(env))["paused"] is True
-    assert (await metrics(env))["Paused"] == 1
+
+
+class CountedQueries(MemoryKV):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.queried = Counter()
+
+    async def query(self, query):
+        self.queried[query.pk] += 1
+        return await super().query(query)
+
+
+async def test_a_tick_reads_what_is_stuck_once_and_reports_what_it_left(metrics):
+    env = memory_env(CountedQueries)
+    for n in range(3):
+        await submitted(env, a_bundle(f"forgotten-{n}"))
+    env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() + 1)
+    env.queue.is_down = True
+    tick = await metrics(env, stuck_scan.tick)
+    assert (tick["StuckFound"], tick["OrphanedActive"], tick["Paused"]) == (3, 3, 0)
+    assert {n for pk, n in env.kv.queried.items() if pk.startswith("due:")} == {1}
+    env.queue.is_down = False
+    assert (await metrics(env, stuck_scan.tick))["OrphanedActive"] == 0
+
+
+async def test_a_full_tick_leaves_orphans_and_a_pause_is_reported(env, metrics, monkeypatch):
+    monkeypatch.setattr(stuck_scan, "recover_stuck", lambda: recover_stuck(limit=2))
+    for n in range(3):
+        await submitted(env, a_bundle(f"forgotten-{n}"))
+    env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() + 1)
+    assert (await metrics(env, stuck_scan.tick))["OrphanedActive"] == 1
+    await within(env, lambda: pause_queue("admin:anna", "moving"))
+    tick = await metrics(env, stuck_scan.tick)
+    assert (tick["OrphanedActive"], tick["Paused"]) == (0, 1)
 
 
 async def test_the_drain_rate_is_per_hour_of_all_that_stopped_being_active(env, metrics):
@@ -131,7 +167,7 @@ async def test_unknown_is_null_and_no_metric_never_0(metrics):
         "paused": None,
         "deadLetters": None,
     }
-    assert await metrics(env) == {}
+    assert await metrics(env) == {"OrphanedActive": 0, "Paused": 0}  # given by the scan, which has read them
 
 
 async def test_one_record_that_cannot_be_read_makes_the_oldest_unknown_not_the_counts(env, metrics):
@@ -144,9 +180,10 @@ async def test_one_record_that_cannot_be_read_makes_the_oldest_unknown_not_the_c
             return await super().load(key)
 
     env.kv.__class__ = OneUnread
-    told = await metrics(env)
-    assert "OldestActiveAge" not in told
-    assert told["Active"] == 1
+    reported = await metrics(env)
+    assert "OldestActiveAge" not in reported
+    assert reported["Active"] == 1
+    assert (await within(env, get_queue_status)).degraded
 
 
 def test_every_metric_carries_the_stack_and_the_namespace(capsys):

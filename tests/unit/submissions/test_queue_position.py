@@ -6,8 +6,9 @@ import pytest
 
 from shared.records.submissions import State
 from shared.submissions import queue_position
-from shared.submissions.counters import Hour, get_hours
-from shared.submissions.queue_position import expected_wait, get_oldest, get_waiting, settled_per_hour
+from shared.submissions.counters import Hour, drain_rate, get_hours
+from shared.submissions.queue_health import get_queue_status
+from shared.submissions.queue_position import expected_wait, get_waiting
 from shared.web.labels import age, ago, counted, duration, number, size
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
@@ -31,9 +32,10 @@ async def test_behind_the_ranked_there_are_more(env, monkeypatch):
     assert found.more
 
 
-def test_the_pace_is_of_the_last_sixty_minutes():
-    hours = [Hour(NOON - timedelta(hours=1), {"PUBLISHED": 30, "ON_HOLD": 9}), Hour(NOON, {"REJECTED": 10})]
-    assert settled_per_hour(hours, NOON + timedelta(minutes=20)) == pytest.approx(10 + 30 * 2 / 3)
+def test_the_pace_is_of_the_last_sixty_minutes_and_counts_all_that_no_longer_waits():
+    before = {"RECEIVED": 50, "PUBLISHED": 30, "ON_HOLD": 9}
+    hours = [Hour(NOON - timedelta(hours=1), before), Hour(NOON, {"REJECTED": 10})]
+    assert drain_rate(hours, NOON + timedelta(minutes=20)) == pytest.approx(10 + 39 * 2 / 3)
 
 
 def test_there_is_a_wait_only_behind_those_who_are_taken_at_once_and_only_with_a_pace():
@@ -55,7 +57,8 @@ async def test_hours_count_what_enters_a_category_and_what_is_new(env):
 async def test_the_oldest_of_each_active_state_is_known(env):
     first = await submitted(env, a_bundle("first"))
     await submitted(env, a_bundle("second"))
-    assert await within(env, get_oldest) == {State.RECEIVED: first.updated_at}
+    status = await within(env, get_queue_status)
+    assert [(one.state, one.since) for one in status.oldest] == [(State.RECEIVED, first.updated_at)]
 
 
 def test_times_and_numbers_are_said_in_words():

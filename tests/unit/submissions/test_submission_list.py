@@ -4,11 +4,10 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.records.submissions import CATEGORIES, State, touch
-from shared.storage.documents import encode
-from shared.storage.kv import Key, Put, Query
+from shared.storage.kv import Key, Query
 from shared.submissions import intake
-from shared.submissions.submission_list import ListQuery, get_submission_index, list_of_repo, list_submissions
-from shared.submissions.submission_store import commit, unique_key
+from shared.submissions.submission_list import ListQuery, list_of_repo, list_submissions
+from shared.submissions.submission_store import commit, get_submission_index, identity_put
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.memory import MemoryKV, memory_env, within
 
@@ -105,7 +104,7 @@ async def test_a_broken_row_in_the_index_costs_itself(env):
 async def test_a_row_without_a_record_is_not_shown(env):
     ghost, real = await submitted(env, a_bundle("ghost")), await submitted(env, a_bundle("real"))
     stored = env.kv.items[Key(f"sub:{ghost.id}")]
-    index = await within(env, lambda: get_submission_index(ListQuery()))
+    index = await within(env, lambda: get_submission_index((), by_update=False, descending=True, limit=50, after=None))
     assert set(index.rows) == {ghost.id, real.id}
     stored.attrs["expiresAt"] = 0  # gone for every strong read, while the feed still names it
     listing = await within(env, lambda: list_submissions(ListQuery()))
@@ -165,7 +164,7 @@ async def test_a_skill_that_was_submitted_by_name_is_one_row_of_its_repo(env):
     url = "https://github.com/me/tools"
     accepted = await within(env, lambda: intake.submit_repo(url, "greeter", None, None, None))
     by_name = accepted.submission
-    unique = Put(unique_key(by_name.source, "skills/greeter"), encode({"id": by_name.id}))
+    unique = identity_put(by_name.source, "skills/greeter", by_name.id)
     await within(env, lambda: commit(lambda _: touch(by_name, skill_path="skills/greeter"), lambda _: [unique]))
     rows, _, _ = await within(env, lambda: list_of_repo(url, 50, None))
     assert [row.id for row in rows] == [by_name.id]
