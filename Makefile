@@ -98,12 +98,17 @@ $(SAM_VENV)/ready: requirements-sam.txt
 
 # `sam build` calls the two targets below to fill ARTIFACTS_DIR, once per resource with `BuildMethod: makefile`.
 
+needs_artifacts_dir = test -n "$(ARTIFACTS_DIR)" \
+  || { echo "make $@ is called by \`make build\` with ARTIFACTS_DIR set; run \`make build\` instead." >&2; exit 1; }
+
 build-Dependencies: # both platform tags: yara-x has arm64 wheels for the newer one only
+	@$(needs_artifacts_dir)
 	@$(SAM_VENV)/bin/$(PIP_INSTALL) --no-compile --target "$(ARTIFACTS_DIR)/python" --only-binary=:all: \
 	  --python-version 3.13 --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 -r requirements.txt
 	@$(call compile_in,$(ARTIFACTS_DIR)/python)
 
 build-%:
+	@$(needs_artifacts_dir)
 	@cp -R functions shared "$(ARTIFACTS_DIR)"
 	@find "$(ARTIFACTS_DIR)" -name __pycache__ -prune -exec rm -r {} +
 	@$(call compile_in,$(ARTIFACTS_DIR))
