@@ -24,7 +24,7 @@ DESCRIPTION = (
 EPILOG = "exit code: 0 all PASS, 1 at least one CONCERNS, 2 at least one FAIL, 64 usage error"
 
 
-class ScanResult(msgspec.Struct, frozen=True):
+class ScannedFolder(msgspec.Struct, frozen=True):
     path: str
     report: ScanReport
     seconds: float
@@ -68,15 +68,15 @@ def print_error(message: str) -> int:
     return USAGE_ERROR
 
 
-def _scan_each(folders: list[Path]) -> Iterator[ScanResult]:
+def _scan_each(folders: list[Path]) -> Iterator[ScannedFolder]:
     for folder in folders:
         started = time.perf_counter()
         skill = read_skill(folder)
         report = scan_skill(skill.files, skill.findings)
-        yield ScanResult(skill.path, report, time.perf_counter() - started)
+        yield ScannedFolder(skill.path, report, time.perf_counter() - started)
 
 
-def _with_progress(results: Iterator[ScanResult], total: int) -> Iterator[ScanResult]:
+def _with_progress(results: Iterator[ScannedFolder], total: int) -> Iterator[ScannedFolder]:
     show_progress = total > 1 and sys.stderr.isatty() and not sys.stdout.isatty()
     for number, result in enumerate(results, start=1):
         if show_progress:
@@ -84,7 +84,7 @@ def _with_progress(results: Iterator[ScanResult], total: int) -> Iterator[ScanRe
         yield result
 
 
-def _print_json(results: Iterator[ScanResult]) -> list[Verdict]:
+def _print_json(results: Iterator[ScannedFolder]) -> list[Verdict]:
     verdicts = []
     for result in results:
         line = {"path": result.path, **result.report.as_dict(), "seconds": round(result.seconds, 6)}
@@ -93,7 +93,7 @@ def _print_json(results: Iterator[ScanResult]) -> list[Verdict]:
     return verdicts
 
 
-def _print_sarif(results: list[ScanResult]) -> list[Verdict]:
+def _print_sarif(results: list[ScannedFolder]) -> list[Verdict]:
     log = sarif_log((_parent_folder(result.path), result.report) for result in results)
     print(orjson.dumps(log, option=orjson.OPT_INDENT_2).decode())
     return [result.report.verdict for result in results]
@@ -104,7 +104,7 @@ def _parent_folder(path: str) -> str:
     return str(parent) if parent.name else ""
 
 
-def _print_text(results: Iterator[ScanResult], started: float) -> list[Verdict]:
+def _print_text(results: Iterator[ScannedFolder], started: float) -> list[Verdict]:
     terminal = Terminal(colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     verdicts = []
     for result in results:
