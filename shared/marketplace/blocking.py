@@ -24,44 +24,44 @@ from shared.evidence.receipt_store import read_receipt, receipt_key
 from shared.storage.kv import ABSENT, Check, Key, Write
 
 
-class Named(NamedTuple):
-    """What is to be blocked. Of its content the hashes, each with the key of the receipt of its scan."""
+class BlockTarget(NamedTuple):
+    """What a block or a lift is about."""
 
     name: str
     source: str
-    content: Mapping[str, Key]
+    receipts: Mapping[str, Key]  # by content hash
 
 
-def content_of(content_hash: str | None, rule_set: str | None, unscanned: str = "") -> dict[str, Key]:
+def receipt_keys(content_hash: str | None, rule_set: str | None, unscanned: str = "") -> dict[str, Key]:
     return {content_hash: receipt_key(content_hash, rule_set or "", unscanned)} if content_hash else {}
 
 
-async def blocking_writes(named: Named, reason: str, severity: str = "high") -> list[Write]:
+async def blocking_writes(target: BlockTarget, reason: str, severity: str = "high") -> list[Write]:
     """What keeps it out, for the transaction that blocks it: in one step, so that nothing is blocked by half."""
     entries, copies = await asyncio.gather(
-        asyncio.gather(*map(block_put, _entries(named, reason, severity))), remembering_puts(await _signatures(named))
+        asyncio.gather(*map(block_put, _entries(target, reason, severity))), remembering_puts(await _signatures(target))
     )
     return [*(put for _, put in entries), *copies]
 
 
-async def lifting_writes(named: Named) -> list[Write]:
+async def lifting_writes(target: BlockTarget) -> list[Write]:
     """What takes a block back, for the transaction that does: its own entries, and the likeness copies were caught by.
     While the blocklist names it for another reason, nobody lets it in; nor does the transaction, if that is new."""
-    entries = await _entries_about(named)
-    own = [entry for entry in entries.values() if entry and entry.origin == named.name.lower()]
+    entries = await _entries_about(target)
+    own = [entry for entry in entries.values() if entry and entry.origin == target.name.lower()]
     others = {key: entry for key, entry in entries.items() if entry not in own}
-    return [*_absent(others), *map(block_deletion, own), *await forgetting_puts(await _signatures(named))]
+    return [*_absent(others), *map(block_deletion, own), *await forgetting_puts(await _signatures(target))]
 
 
-async def unlisted_checks(named: Named) -> list[Check]:
+async def unlisted_checks(target: BlockTarget) -> list[Check]:
     """For the transaction that lets it in: no entry names it, and none does at that moment."""
-    return _absent(await _entries_about(named))
+    return _absent(await _entries_about(target))
 
 
-async def _entries_about(named: Named) -> dict[Key, BlockEntry | None]:
+async def _entries_about(target: BlockTarget) -> dict[Key, BlockEntry | None]:
     """Every entry that could be about it, by its key; None: it is not there."""
-    hashes: Sequence[str | None] = [*named.content] or [None]
-    keys = {key for content_hash in hashes for key in block_keys(named.name, named.source, content_hash)}
+    hashes: Sequence[str | None] = [*target.receipts] or [None]
+    keys = {key for content_hash in hashes for key in block_keys(target.name, target.source, content_hash)}
     read = await get_kv().get_many(sorted(keys))
     if read.failed:
         raise Unavailable("The blocklist could not be read.")
@@ -76,15 +76,15 @@ def _absent(entries: Mapping[Key, BlockEntry | None]) -> list[Check]:
     return [Check(key, ABSENT) for key in sorted(entries)]
 
 
-def _entries(named: Named, reason: str, severity: str) -> list[BlockEntry]:
-    hashes: Sequence[str | None] = [None, *named.content]
-    about = partial(entry_for, named.name, reason, named.source, severity, origin=named.name.lower())
+def _entries(target: BlockTarget, reason: str, severity: str) -> list[BlockEntry]:
+    hashes: Sequence[str | None] = [None, *target.receipts]
+    about = partial(entry_for, target.name, reason, target.source, severity, origin=target.name.lower())
     return [about(content_hash=content_hash) for content_hash in hashes]
 
 
-async def _signatures(named: Named) -> dict[str, tuple[int, ...]]:
+async def _signatures(target: BlockTarget) -> dict[str, tuple[int, ...]]:
     """Of what was scanned. What never was has none, so its copies are not known."""
-    read = await get_kv().get_many(named.content.values())
+    read = await get_kv().get_many(target.receipts.values())
     if read.failed:
         raise Unavailable("The receipts of this skill could not be read.")
     receipts = map(read_receipt, read.found.values())

@@ -19,9 +19,9 @@ from shared.marketplace.skill_index import (
     alike_put,
     counts_put,
     no_counts,
-    skill_key,
     skill_writes,
     try_to_index,
+    unchanged_check,
 )
 from shared.marketplace.skill_store import version_put
 from shared.records.skills import (
@@ -139,8 +139,7 @@ def _move(submission: Submission, version: str, at: datetime) -> Change:
 def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     current = publication.current
     if current and not publication.is_new:
-        as_read = Check(skill_key(current.name), {"recordVersion": current.record_version})
-        return _lifted(current, submission) if current.is_blocked_by_rule else [as_read]
+        return _lifted(current, submission) if current.is_blocked_by_rule else [unchanged_check(current)]
     skill = _skill_of(submission, current, publication.report)
     version = _version_of(skill, publication.diff_summary)
     writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]

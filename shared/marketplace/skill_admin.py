@@ -14,7 +14,7 @@ import msgspec
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound, Unavailable
 from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, read_receipt, receipt_key
-from shared.marketplace.blocking import Named, blocking_writes, content_of, lifting_writes, unlisted_checks
+from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.external_scan_dispatch import configured_scanners
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_aliases import alias_removal
@@ -33,19 +33,19 @@ async def block_skill(
     """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it, and the
     blocklist keeps it and its copies out."""
     skill = await get_skill(name)
-    kept_out = await blocking_writes(named(skill), reason, severity)
-    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [*kept_out, *also])
+    kept_out = await blocking_writes(block_target(skill), reason, severity)
+    return await _commit_with_submission(skill, blocked(skill, reason), reason, actor, [*kept_out, *also])
 
 
 async def block_by_entry(skill: Skill, reason: str, actor: str) -> Submission | None:
     """For what an entry of the blocklist names: the entry is there already."""
-    return await _commit_with_submission(skill, _blocked(skill, reason), reason, actor, [], parked_by="blocklist")
+    return await _commit_with_submission(skill, blocked(skill, reason), reason, actor, [], parked_by="blocklist")
 
 
 async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Submission | None:
     """What a newer rule set says. A reviewer may see it otherwise, and mended content may come back: no blocklist."""
-    blocked = msgspec.structs.replace(_blocked(skill, reason), is_blocked_by_rule=True, **learned)
-    return await _commit_with_submission(skill, blocked, reason, "system", [], parked_by="rule", **learned)
+    after = msgspec.structs.replace(blocked(skill, reason), is_blocked_by_rule=True, **learned)
+    return await _commit_with_submission(skill, after, reason, "system", [], parked_by="rule", **learned)
 
 
 async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
@@ -56,7 +56,8 @@ async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write
     submission = await find_submission(skill.submission_id)
     cleared = await _cleared_by(skill, submission, actor, reason)
     tier = {"cert_tier": "CERTIFIED"} if cleared else {}
-    writes = [*lift_writes(skill, **tier), *await lifting_writes(named(skill)), *cleared, *also]
+    lifting = await lifting_writes(block_target(skill))
+    writes = [*skill_writes(skill, unblocked(skill, **tier)), *lifting, *cleared, *also]
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
         await _transact(writes)
         return submission
@@ -83,20 +84,19 @@ def source_of(skill: Skill) -> str:
     return skill.repo_url.lower() if skill.repo_url else UPLOADS
 
 
-def named(skill: Skill) -> Named:
-    return Named(skill.name, source_of(skill), content_of(skill.content_hash, skill.rule_set, skill.unscanned))
+def block_target(skill: Skill) -> BlockTarget:
+    receipts = receipt_keys(skill.content_hash, skill.rule_set, skill.unscanned)
+    return BlockTarget(skill.name, source_of(skill), receipts)
 
 
-def block_writes(skill: Skill, reason: str) -> list[Write]:
-    """For a transaction that blocks it with something else."""
-    return skill_writes(skill, _blocked(skill, reason))
+def blocked(skill: Skill, reason: str) -> Skill:
+    return _next(skill, is_blocked=True, is_blocked_by_rule=False, was_blocked=True, block_reason=reason)
 
 
-def lift_writes(skill: Skill, **set_: str) -> list[Write]:
+def unblocked(skill: Skill, **set_: str) -> Skill:
     # Its tier may be another one: then the stuck scan writes the facet.
     index = {"unindexed_since": now()} if set_ else {}
-    lifted = _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None, **index, **set_)
-    return skill_writes(skill, lifted) if skill.is_blocked else []
+    return _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None, **index, **set_)
 
 
 async def _cleared_by(skill: Skill, submission: Submission | None, actor: str, reason: str) -> list[Put]:
@@ -117,10 +117,6 @@ async def _found_by_rules(skill: Skill, submission: Submission | None) -> Receip
     if read.failed:
         raise Unavailable("The receipt of this skill could not be read.")
     return max(map(read_receipt, read.found.values()), key=lambda receipt: receipt.ended_at, default=None)
-
-
-def _blocked(skill: Skill, reason: str) -> Skill:
-    return _next(skill, is_blocked=True, is_blocked_by_rule=False, was_blocked=True, block_reason=reason)
 
 
 async def _commit_with_submission(
@@ -183,7 +179,7 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
     marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason)
     after = _settled(skill, list({**versions, version: marked}.values()))
     # Another version may become the current one: the blocklist may name its content.
-    unlisted = await unlisted_checks(named(after)) if not after.is_yanked and not skill.is_blocked else []
+    unlisted = await unlisted_checks(block_target(after)) if not after.is_yanked and not skill.is_blocked else []
     requests = await _scans_of_another(skill, after)
     await _transact([*skill_writes(skill, after), _remarked(marked), *unlisted, *requests, *also])
     if after.unindexed_since:

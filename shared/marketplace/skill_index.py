@@ -16,7 +16,19 @@ from shared.marketplace.author_store import blocked_count
 from shared.records.search_words import LONGEST_WORD, joined, look_alike, skill_words
 from shared.records.skills import Skill, SkillCounts, full_name, split_name
 from shared.storage.documents import encode, parse_each, stamp
-from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, page_of_ids, query_shards, shard_of
+from shared.storage.kv import (
+    ABSENT,
+    LISTS,
+    Check,
+    Expect,
+    Key,
+    Put,
+    Query,
+    Write,
+    page_of_ids,
+    query_shards,
+    shard_of,
+)
 from shared.submissions.counters import count_skill
 from shared.submissions.word_index import word_puts
 from shared.telemetry import logger
@@ -69,6 +81,10 @@ def skill_writes(before: Skill | None, after: Skill) -> list[Write]:
         return [skill_put(after, ABSENT), *count_skill(None, after)]
     record = skill_put(after, {"recordVersion": before.record_version})
     return [record, *count_skill(before, after), *blocked_count(before, after)]
+
+
+def unchanged_check(skill: Skill) -> Check:
+    return Check(skill_key(skill.name), {"recordVersion": skill.record_version})
 
 
 def counts_put(counts: SkillCounts, expect: Expect | None) -> Put:

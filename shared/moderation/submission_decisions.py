@@ -14,9 +14,10 @@ from shared.access.auth import require_role
 from shared.db import get_kv, get_queue, now
 from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
 from shared.evidence.receipt_store import clearance_of, clearance_put, find_receipt
-from shared.marketplace.blocking import Named, blocking_writes, content_of, lifting_writes, unlisted_checks
+from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.publishing import publish
-from shared.marketplace.skill_admin import block_writes, lift_writes, named, unblock_skill
+from shared.marketplace.skill_admin import block_target, blocked, unblock_skill, unblocked
+from shared.marketplace.skill_index import skill_writes, unchanged_check
 from shared.marketplace.skill_store import find_skill, get_skill
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
@@ -59,15 +60,16 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
         raise Conflict("This was never scanned to the end, so there is nothing to approve. Requeue it instead.")
     if receipt.report.front_matter.errors:
         raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
-    _refuse_taken(submission, await find_skill(submission.skill_name))
-    skill = await _published(submission)
-    unlisted = await unlisted_checks(_named(submission, skill))
+    skill = await find_skill(submission.skill_name)
+    _refuse_taken(submission, skill)
+    unlisted = await unlisted_checks(_block_target(submission, skill))
     fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
     certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
     clearance = clearance_put(clearance_of(receipt, by.name, reason, now()))
-    also = [clearance, *unlisted, *_lifted(skill)]
+    lifted, writes = _lift(skill)
+    also = [clearance, *unlisted, *writes]
     approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
-    return await publish(approved, receipt, await find_skill(approved.skill_name))
+    return await publish(approved, receipt, lifted)
 
 
 async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
@@ -83,8 +85,8 @@ async def block(submission_id: str, by: AdminToken, why: str, seen: int | None =
     reason = _reason(why)
     submission = await get_submission(submission_id)
     skill = await _published(submission)
-    kept_out = await blocking_writes(_named(submission, skill), reason)
-    also = [*kept_out, *(block_writes(skill, reason) if skill else [])]
+    kept_out = await blocking_writes(_block_target(submission, skill), reason)
+    also = [*kept_out, *(skill_writes(skill, blocked(skill, reason)) if skill else [])]
     return await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
 
 
@@ -100,7 +102,7 @@ async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None
     if skill and skill.is_blocked and skill.content_hash == submission.content_hash:
         await unblock_skill(skill.name, reason, f"admin:{by.name}", [audit_put(by, "unblock", submission.id, reason)])
         return await get_submission(submission.id)
-    also = [*await lifting_writes(_named(submission, skill)), *_lifted(skill)]
+    also = [*await lifting_writes(_block_target(submission, skill)), *_lift(skill)[1]]
     return await _send(await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also))
 
 
@@ -249,14 +251,21 @@ async def _published(submission: Submission) -> Skill | None:
     return skill if skill and skill.submission_id == submission.id and not skill.is_deleted else None
 
 
-def _named(submission: Submission, skill: Skill | None) -> Named:
-    sent = content_of(submission.content_hash, submission.rule_set, submission.unscanned)
-    return Named(submission.skill_name, submission.source, {**(named(skill).content if skill else {}), **sent})
+def _block_target(submission: Submission, skill: Skill | None) -> BlockTarget:
+    """Its own content, and that of its published version."""
+    receipts = block_target(skill).receipts if skill and not skill.is_deleted else {}
+    own = receipt_keys(submission.content_hash, submission.rule_set, submission.unscanned)
+    return BlockTarget(submission.skill_name, submission.source, {**receipts, **own})
 
 
-def _lifted(skill: Skill | None) -> list[Write]:
-    """What a rule took out, only the publication of what was decided puts back."""
-    return lift_writes(skill) if skill and not skill.is_blocked_by_rule else []
+def _lift(skill: Skill | None) -> tuple[Skill | None, list[Write]]:
+    """The skill without a person's block, and what writes it. A rule's block is lifted by the publication alone."""
+    if skill is None:
+        return None, []
+    if not skill.is_blocked or skill.is_blocked_by_rule or skill.is_deleted:
+        return skill, [unchanged_check(skill)]
+    lifted = unblocked(skill)
+    return lifted, skill_writes(skill, lifted)
 
 
 def refuse_changed(submission: Submission, seen: int | None) -> None:

@@ -4,8 +4,10 @@ import pytest
 
 from shared.access.audit import get_audit
 from shared.errors import ConditionFailed, Conflict, Forbidden, InvalidRequest, NotFound
-from shared.evidence.blocklist import add_block, entry_for
+from shared.evidence.blocklist import add_block, entry_for, list_blocks, remove_block
 from shared.evidence.receipt_store import receipt_put
+from shared.marketplace.skill_admin import block_by_rule, yank_version
+from shared.marketplace.skill_index import skill_key
 from shared.marketplace.skill_store import find_skill
 from shared.moderation import maintenance, submission_decisions
 from shared.records.submissions import LEGAL_MOVES, PARKED_STATES, State
@@ -16,7 +18,7 @@ from shared.submissions.pause import find_pause
 from shared.submissions.submission_store import get_history, get_submission, move_submission, touch_submission
 from tests.support.builders import a_bundle, a_receipt, an_unusable_bundle, processed, submitted
 from tests.support.invariants import check_invariants
-from tests.support.memory import memory_env, within
+from tests.support.memory import Interrupted, MemoryKV, memory_env, within
 
 ADMIN = AdminToken("anna", "admin", "")
 REVIEWER = AdminToken("rob", "reviewer", "")
@@ -297,6 +299,41 @@ async def test_an_approval_never_takes_over_the_skill_of_another_submission(env)
     with pytest.raises(Conflict, match=first.id):
         await within(env, lambda: submission_decisions.approve(renamed.id, REVIEWER, WHY))
     assert (await within(env, lambda: find_skill(first.skill_name))).submission_id == first.id
+
+
+async def test_an_approval_reads_the_skill_once_and_lifts_a_block_with_it():
+    class CountsReads(MemoryKV):
+        skill_reads = 0
+
+        async def load(self, key):
+            self.skill_reads += key == skill_key("uploads/anonymous/greeter")
+            return await super().load(key)
+
+    env = memory_env(CountsReads)
+    submission = await submitted(env)
+    await processed(env, submission)
+    await within(env, lambda: submission_decisions.block(submission.id, ADMIN, WHY))
+    [entry, copy] = (await within(env, list_blocks))[0]
+    for each in (entry, copy):
+        await within(env, lambda each=each: remove_block(each.id))
+    env.kv.skill_reads = 0
+    approved = await within(env, lambda: submission_decisions.approve(submission.id, ADMIN, WHY))
+    assert (approved.state, env.kv.skill_reads) == (State.PUBLISHED, 1)
+    assert not (await within(env, lambda: find_skill(approved.skill_name))).is_blocked
+    check_invariants(env.kv)
+
+
+async def test_a_skill_that_changes_during_its_approval_is_a_conflict_and_nothing_moves():
+    env = memory_env(Interrupted)
+    submission = await submitted(env)
+    await processed(env, submission)
+    skill = await within(env, lambda: find_skill(submission.skill_name))
+    await within(env, lambda: block_by_rule(skill, "a newer rule"))
+    env.kv.meanwhile = lambda: yank_version(skill.name, "1.0.0", "withdrawn")
+    with pytest.raises(ConditionFailed):
+        await within(env, lambda: submission_decisions.approve(submission.id, ADMIN, WHY))
+    assert (await within(env, lambda: get_submission(submission.id))).state == State.BLOCKED
+    check_invariants(env.kv)
 
 
 async def test_an_approval_is_for_the_commit_that_was_scanned(env):
