@@ -26,10 +26,12 @@ def moto_server() -> Iterator[str]:
 
 def main() -> None:
     from moto.server import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
+    from werkzeug.serving import WSGIRequestHandler, make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = _one_at_a_time(DomainDispatcherApplication(create_backend_app))
+    WSGIRequestHandler.protocol_version = "HTTP/1.1"  # keeps connections: a new one takes as long as a small request
+    WSGIRequestHandler.disable_nagle_algorithm = True  # or head and body of an answer come 40 ms apart
     server = make_server("127.0.0.1", 0, app, threaded=True)
     server.daemon_threads = True  # an SQS long poll must not hold up the end of the tests
     threading.Thread(target=server.serve_forever, daemon=True).start()
