@@ -4,7 +4,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-PIP_INSTALL := pip install --quiet --no-cache-dir --disable-pip-version-check
+PIP_OPTIONS := --quiet --no-cache-dir --disable-pip-version-check
+PIP_INSTALL := pip install $(PIP_OPTIONS)
+# requirements*.txt name everything with its version, so there is nothing to resolve. Most of what is installed is never
+# imported; what is, Python compiles at first use.
+PIP_PINNED := --no-deps --no-compile
 # The newest Python that really starts (a version manager's shim may not); PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
@@ -19,7 +23,10 @@ SAM_CONFIG_prod := prod
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
-.PHONY: help setup run admin-token check test test-deep test-mutants soak bench screenshots format pins rules rule-pack build deploy external-scanner
+# One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
+IN_PARALLEL := --dist loadfile --no-loadscope-reorder
+
+.PHONY: help setup run admin-token check check-format check-lint check-types check-layers test test-fast test-deep test-mutants soak bench screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -31,10 +38,10 @@ setup: .venv/ready ## install everything into .venv
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found. Install it, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Installing into .venv (about a minute, once) ..."
 	@$(PYTHON) -m venv .venv
-	@$(PYTHON) -m venv .venv/emulator
+	@$(PYTHON) -m venv --without-pip .venv/emulator
 	@# Side by side: pip is busy unpacking, one core each.
-	@.venv/emulator/bin/$(PIP_INSTALL) -r requirements-emulator.txt & emulator=$$!; \
-	  $(BIN)/$(PIP_INSTALL) -r requirements-dev.txt && wait $$emulator || { wait; exit 1; }
+	@$(BIN)/pip --python .venv/emulator/bin/python install $(PIP_OPTIONS) $(PIP_PINNED) -r requirements-emulator.txt & emulator=$$!; \
+	  $(BIN)/$(PIP_INSTALL) $(PIP_PINNED) -r requirements-dev.txt && wait $$emulator || { wait; exit 1; }
 	@touch $@
 
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
@@ -47,9 +54,18 @@ admin-token: setup ## make a token for the admin API and print it once (NAME=ann
 	@$(BIN)/python -m local admin-token "$(NAME)" "$(ROLE)"
 
 check: setup ## format, lint, types, import layers
+	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers
+
+check-format:
 	$(BIN)/ruff format --check .
+
+check-lint:
 	$(BIN)/ruff check .
+
+check-types:
 	$(BIN)/mypy
+
+check-layers:
 	$(BIN)/lint-imports
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
@@ -59,8 +75,12 @@ format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, no coverage, half a minute
+	$(BIN)/python -m pytest tests/unit -n 2 $(IN_PARALLEL)
+
 test: setup rule-pack ## run all tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=
+	@# Four at a time even on two cores: the tests of whole platforms mostly wait.
+	$(BIN)/python -m pytest -n 4 $(IN_PARALLEL) --cov --cov-report=
 
 test-deep: setup rule-pack ## run the model of the whole platform for minutes instead of seconds, and print its figures
 	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py
