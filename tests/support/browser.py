@@ -1,5 +1,6 @@
 """A real browser for tests and screenshots: the system's Chromium, else Debian's package, else Playwright's own."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -36,10 +37,20 @@ def find_chromium() -> str:
         if shutil.which(named):
             return named
         raise NoBrowser(f"CHROMIUM is {named}, and no program is there. {MISSING}")
-    for search in (_on_path, _of_playwright, _from_debian, _download):
-        if found := search():
-            return found
+    with _one_process_at_a_time():
+        for search in (_on_path, _of_playwright, _from_debian, _download):
+            if found := search():
+                return found
     raise NoBrowser(MISSING)
+
+
+@contextmanager
+def _one_process_at_a_time() -> Iterator[None]:
+    """Of two that install it at one moment, one would fail, or find it half there."""
+    OWN.mkdir(parents=True, exist_ok=True)
+    with (OWN / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _on_path() -> str | None:
