@@ -30,11 +30,31 @@ hypothesis.settings.load_profile("platform")
 # counting here takes two to three times as long.
 NOT_COUNTED = {"e2e", "faults", "test_hostile_input.py", "test_skills_growth.py", "test_submission_list.py"}
 
+# They start platforms and mostly wait for them. The longest first: one that begins last keeps everybody waiting.
+WAITING = {"e2e", "faults"}
+LONGEST = [
+    *("test_schemathesis.py", "test_pages.py", "test_platform.py", "test_process_wire.py", "test_process_crashes.py"),
+    *("test_runner_life.py", "test_page_use.py", "test_runner.py", "test_soak.py", "test_judge_outcomes.py"),
+]
+
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if not NOT_COUNTED.isdisjoint(item.path.parts):
             item.add_marker("no_cover")
+    place = _places(list(dict.fromkeys(item.path for item in items)))
+    items.sort(key=lambda item: place[item.path])
+
+
+def _places(files):
+    """Those that wait among those that compute, so that no core is idle; all are begun well before the end."""
+    waiting = [file for file in files if not WAITING.isdisjoint(file.parts)]
+    waiting.sort(key=lambda file: LONGEST.index(file.name) if file.name in LONGEST else len(LONGEST))
+    computing = [file for file in files if WAITING.isdisjoint(file.parts)]
+    return {
+        **{file: 0.6 * n / len(waiting) for n, file in enumerate(waiting)},
+        **{file: n / len(computing) for n, file in enumerate(computing)},
+    }
 
 
 @pytest.fixture
