@@ -1,7 +1,7 @@
 """The pages for operators, behind a signed session: review, the queue, skills, the blocklist, tokens, the audit log."""
 
 from functions.html.admin_sections import ROUTES
-from functions.html.page_answers import explain
+from functions.html.responses import error_page
 from functions.http.routes import http_handler
 
-handler = http_handler(ROUTES, explain)
+handler = http_handler(ROUTES, error_page)

@@ -2,7 +2,7 @@
 
 from functions.api import contract
 from functions.html import queue_pages, skill_pages, submit_page
-from functions.html.page_answers import explain
+from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
 from functions.http.routes import Route, http_handler, methods_at, wrong_method
@@ -38,7 +38,7 @@ ROUTES: dict[str, Route] = {
     **contract.ROUTES,
     "$default": no_such_route,
 }
-handler = http_handler(ROUTES, explain)
+handler = http_handler(ROUTES, error_page)
 
 
 def every_route() -> list[str]:

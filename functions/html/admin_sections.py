@@ -1,4 +1,4 @@
-"""The admin pages: decide with a reason. Every action is one of shared.admin's verbs."""
+"""The admin pages: review, queue, access, audit log. Every action is a function of shared.moderation."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -46,7 +46,7 @@ AUDIT_SHOWN = 100
 
 
 async def show_review(request: Request, session: Session, flash: Flash) -> Answer:
-    """What waits for a person, with its evidence; and how the platform does."""
+    """Submissions awaiting review with their evidence, and the health of the platform."""
     at = now()
     held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
     listing, stuck_, letters, reports, hours, oldest = await asyncio.gather(
@@ -109,7 +109,7 @@ async def stuck(request: Request) -> Answer:
 
 
 async def dead_letters(request: Request) -> Answer:
-    async def settle(session: Session, form: dict[str, str]) -> str:
+    async def resolve(session: Session, form: dict[str, str]) -> str:
         letter_id, why = form.get("id", ""), form.get("why", "")
         if form.get("action") == "discard":
             await submission_decisions.discard_dead_letter(letter_id, session.token, why)
@@ -121,7 +121,7 @@ async def dead_letters(request: Request) -> Answer:
             return "retry-more" if portion.next_position else "retry-all"
         return "retry"
 
-    return await act(request, "/admin/queue", show_queue, settle)
+    return await act(request, "/admin/queue", show_queue, resolve)
 
 
 async def pause(request: Request) -> Answer:
@@ -136,7 +136,7 @@ async def pause(request: Request) -> Answer:
 
 
 async def recount(request: Request) -> Answer:
-    """Counting shows how far it is, then what it found; setting right is an action like others."""
+    """Each request counts a batch and shows the progress, then the drift. Repairing is a separate action."""
 
     async def repair(session: Session, form: dict[str, str]) -> str:
         run_id = await read_cursor(form.get("cursor") or None, "recount")
@@ -155,7 +155,7 @@ async def recount(request: Request) -> Answer:
 
 
 async def show_access(request: Request, session: Session, flash: Flash) -> Answer:
-    """Who holds a token is for admins to know."""
+    """Only admins see the tokens."""
     is_admin = session.token.role == "admin"
     tokens = [
         views.TokenView(token_id(token), token.name, token.role, token.sha256 == session.token.sha256, revoked)
@@ -217,5 +217,5 @@ async def _evidence(submission_id: str | None, at: datetime) -> Any:
 def _hours(text: str) -> timedelta:
     hours = find_whole_number(text, highest=999)
     if hours is None:
-        raise InvalidRequest("Say for how many hours, as a whole number.", code="invalid_hours")
+        raise InvalidRequest("Enter the number of hours as a whole number.", code="invalid_hours")
     return timedelta(hours=hours)

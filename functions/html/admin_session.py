@@ -1,6 +1,6 @@
-"""The door of the admin pages: sign in with a token, a session no script can read, a word on every form.
+"""Admin sessions: sign-in with a token, an HttpOnly session cookie, a CSRF token on every form.
 
-Every section is a page of its own under /admin. What was refused is told above it, with what was typed in its field.
+Every section is a page under /admin. A failed action shows its error above the panels and keeps the input.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from functions.html.page_answers import cookie, page, see_other
+from functions.html.responses import cookie, page, see_other
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
@@ -20,7 +20,7 @@ from shared.errors import RequestError, TooManyRequests, Unauthorized
 from shared.submissions.pause import find_pause
 
 SESSION = "session"
-SIGN_IN = "sign-in"  # a cookie for the time of signing in: the form's word is bound to it
+SIGN_IN = "sign-in"  # a short-lived cookie that the CSRF token of the sign-in form is bound to
 SIGN_IN_TTL = timedelta(minutes=30)
 SECTIONS = {
     "/admin": "Review",
@@ -28,40 +28,40 @@ SECTIONS = {
     "/admin/skills": "Skills",
     "/admin/blocklist": "Blocklist",
     "/admin/access": "Access",
-    "/admin/audit": "Audit",
+    "/admin/audit": "Audit log",
 }
 DONE = {
-    "approve": "Approved and published from the stored files.",
-    "reject": "Rejected. Its author sees your reason.",
+    "approve": "Approved. The stored files are being published.",
+    "reject": "Rejected. The author can see your reason.",
     "block": "Blocked.",
-    "unblock": "The block is lifted.",
-    "requeue": "Queued again.",
-    "dequeue": "Taken out of the queue.",
-    "stuck": "Sent again.",
-    "retry": "Its submission starts again.",
-    "retry-all": "Their submissions start again.",
-    "retry-more": "As many as go at once start again. Others are left: retry them too.",
-    "discard": "Discarded.",
-    "pause": "The queue is paused.",
-    "resume": "The queue goes on.",
-    "repair": "The counters are set right.",
-    "repair-later": "Not every record is read yet, so nothing was changed. Count the records first.",
-    "block-skill": "Blocked. It is out of the marketplace.",
-    "unblock-skill": "The block is lifted.",
-    "rescan-skill": "Scanned again under the rules of today.",
-    "delete-skill": "Deleted. Its name is never used again.",
-    "yank-skill": "This version is withdrawn.",
-    "unyank-skill": "This version is back.",
-    "settle": "Settled. The report no longer costs the skill any trust.",
-    "list": "It is on the blocklist, and out of the marketplace.",
-    "unlist": "It is off the blocklist. What was blocked stays blocked until somebody lifts that.",
-    "revoke": "Revoked. Its sessions are over.",
+    "unblock": "Unblocked.",
+    "requeue": "Requeued.",
+    "dequeue": "Removed from the queue.",
+    "stuck": "Stuck submissions requeued.",
+    "retry": "Submission requeued.",
+    "retry-all": "Submissions requeued.",
+    "retry-more": "The first batch was requeued. Retry again for the rest.",
+    "discard": "Message discarded.",
+    "pause": "Queue paused.",
+    "resume": "Queue resumed.",
+    "repair": "Counters repaired.",
+    "repair-later": "Nothing changed: the recount has not read every record yet. Finish it first.",
+    "block-skill": "Blocked and removed from the marketplace.",
+    "unblock-skill": "Unblocked.",
+    "rescan-skill": "Rescanned with the current rules.",
+    "delete-skill": "Deleted. Its name cannot be reused.",
+    "yank-skill": "Version yanked.",
+    "unyank-skill": "Version unyanked.",
+    "settle": "Report resolved. It no longer lowers the trust score.",
+    "list": "Added to the blocklist and removed from the marketplace.",
+    "unlist": "Removed from the blocklist. Skills it blocked stay blocked until an admin unblocks them.",
+    "revoke": "Token revoked. Its sessions have ended.",
 }
-AUDIT_BELOW = 8  # entries under every section; /admin/audit has more
+AUDIT_PREVIEW = 8  # entries below every section; /admin/audit has more
 
 
 class Flash(NamedTuple):
-    """What a section says above its panels."""
+    """The result of an action, shown above the panels."""
 
     done: str | None = None
     problem: str | None = None
@@ -74,7 +74,7 @@ Action = Callable[[Session, dict[str, str]], Awaitable[str]]  # returns a key of
 
 
 def section(show: Show, *query: str) -> Route:
-    """A page for whoever is signed in; the door for everybody else."""
+    """The section for a signed-in user, the sign-in page for everyone else."""
 
     async def open_(request: Request) -> Answer:
         request.allow_query("done", *query)
@@ -87,7 +87,7 @@ def section(show: Show, *query: str) -> Route:
 
 
 async def act(request: Request, path: str, show: Show, action: Action) -> Answer:
-    """What is done shows on the section's page; what was refused on the same page, at once."""
+    """Redirects to the section when done; renders the section with the error otherwise."""
     session = await signed_in(request)
     form = request.form()
     try:
@@ -99,7 +99,13 @@ async def act(request: Request, path: str, show: Show, action: Action) -> Answer
 
 
 async def section_page(
-    request: Request, session: Session, flash: Flash, path: str, template: str, audited: int = AUDIT_BELOW, **shown: Any
+    request: Request,
+    session: Session,
+    flash: Flash,
+    path: str,
+    template: str,
+    audited: int = AUDIT_PREVIEW,
+    **shown: Any,
 ) -> Answer:
     pause, audit = await asyncio.gather(find_pause(), get_audit(audited))
     return page(
@@ -119,10 +125,10 @@ async def section_page(
 
 
 async def signed_in(request: Request) -> Session:
-    """Who sent this form: a live session, and the word that only a page of this session carries."""
+    """The session of a form. Requires a live session and the CSRF token of that session."""
     session = await find_session(request.cookies.get(SESSION))
     if session is None:
-        raise Unauthorized("Your session is over. Sign in again.")
+        raise Unauthorized("Your session has expired. Sign in again.")
     await check_csrf_token(request.cookies.get(SESSION), request.form().get("csrf_token"))
     return session
 
@@ -135,21 +141,24 @@ async def sign_in(request: Request) -> Answer:
     except (Unauthorized, TooManyRequests) as error:
         return await _sign_in_page(request, str(error), STATUS[type(error)])
     seconds = int(SESSION_TTL.total_seconds())
-    return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _forget(request, SIGN_IN))
+    return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _expired_cookie(request, SIGN_IN))
 
 
 async def sign_out(request: Request) -> Answer:
     await signed_in(request)
-    return see_other("/admin", _forget(request, SESSION))
+    return see_other("/admin", _expired_cookie(request, SESSION))
 
 
 async def _sign_in_page(request: Request, problem: str | None = None, status: int = 200) -> Answer:
     nonce = secrets.token_urlsafe(24)
     answer = page(request, "sign_in.html", now(), status, problem=problem, csrf_token=await csrf_token_of(nonce))
     return answer._replace(
-        cookies=(cookie(request, SIGN_IN, nonce, int(SIGN_IN_TTL.total_seconds()), "/admin"), _forget(request, SESSION))
+        cookies=(
+            cookie(request, SIGN_IN, nonce, int(SIGN_IN_TTL.total_seconds()), "/admin"),
+            _expired_cookie(request, SESSION),
+        )
     )
 
 
-def _forget(request: Request, name: str) -> str:
+def _expired_cookie(request: Request, name: str) -> str:
     return cookie(request, name, "", 0, "/admin")

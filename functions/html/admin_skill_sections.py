@@ -1,4 +1,4 @@
-"""Sections of the admin pages about the marketplace: skills, what readers report of them, the blocklist."""
+"""Admin sections of the marketplace: skills, reports about them, the blocklist."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ VERSION_VERBS = {"yank": skill_decisions.yank, "unyank": skill_decisions.unyank}
 
 
 async def show_skills(request: Request, session: Session, flash: Flash) -> Answer:
-    """One skill by its name, with what can be done about it; below it what readers report."""
+    """One skill by name with its actions, and the open reports."""
     name = (request.query.get("name") or flash.typed.get("name", "")).strip()
     chosen, reports = await asyncio.gather(_find(name), list_reports(REPORTS))
     return await section_page(
@@ -55,11 +55,11 @@ async def change_skill(request: Request) -> Answer:
 
 
 async def settle_report(request: Request) -> Answer:
-    async def settle(session: Session, form: dict[str, str]) -> str:
+    async def resolve(session: Session, form: dict[str, str]) -> str:
         await skill_decisions.settle_report(form.get("id", ""), session.token, form.get("why", ""))
         return "settle"
 
-    return await act(request, "/admin/skills", show_skills, settle)
+    return await act(request, "/admin/skills", show_skills, resolve)
 
 
 async def show_blocklist(request: Request, session: Session, flash: Flash) -> Answer:
@@ -86,8 +86,8 @@ async def change_blocklist(request: Request) -> Answer:
         if added.failed:
             left = ", ".join(added.failed)
             raise Conflict(
-                f"The entry is made, but not everything it names could be taken out of the marketplace: {left}."
-                " Add it again to take out the rest."
+                f"The entry was added, but some skills could not be removed from the marketplace: {left}."
+                " Add the entry again to retry them."
             )
         return "list"
 
@@ -95,7 +95,7 @@ async def change_blocklist(request: Request) -> Answer:
 
 
 class Chosen(NamedTuple):
-    """A skill for its card; a sentence where there is none of this name, or several."""
+    """The selected skill, or the problem: no skill or several with this name."""
 
     problem: str | None = None
     candidates: Sequence[str] = ()
@@ -120,7 +120,7 @@ def _entry(form: dict[str, str]) -> BlockEntry:
     given = {name: form.get(name, "").strip() or None for name in ("skillName", "sourceUrl", "contentHash")}
     severity = form.get("severity", "high")
     if given["skillName"] is None:
-        raise InvalidRequest("Say which skill this is about.", code="invalid_skill_name")
+        raise InvalidRequest("Enter the name of the skill.", code="invalid_skill_name")
     if severity not in SEVERITIES:
         raise InvalidRequest(f"`severity` must be one of {', '.join(SEVERITIES)}.", code="invalid_severity")
     name, source, content_hash = skill_decisions.scoped(

@@ -1,4 +1,4 @@
-"""/docs: the contract for people, made of the same document that programs get."""
+"""/docs: the API reference, rendered from the OpenAPI document."""
 
 import json
 import re
@@ -7,13 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 from functions.api.contract import contract
-from functions.html.page_answers import page
+from functions.html.responses import page
 from functions.http.answer import Answer
 from functions.http.error_codes import CODES
 from functions.http.request import Request
 from shared.db import now
 
-_LONGEST_SAMPLE = 3  # levels deep; deeper is no help to a reader
+_SAMPLE_DEPTH = 3
 
 
 async def show(request: Request) -> Answer:
@@ -102,7 +102,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def type_of(schema: Mapping[str, Any]) -> list[dict[str, str]]:
-    """A type in words: pieces of text, some of which lead to the schema of that name."""
+    """A type as text, in pieces: those with `schema` link to that schema."""
     if "$ref" in schema:
         name = _name_in(schema["$ref"])
         return [{"text": name, "schema": name}]
@@ -137,10 +137,10 @@ def _name_in(ref: str) -> str:
 
 
 def _curl(method: str, path: str, described: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    needed = {p["name"]: _filled_in(p, document) for p in described["parameters"] if p["required"]}
-    filled = re.sub(r"\{(\w+)\+?\}", lambda match: needed[match[1]], path)
+    required = {p["name"]: _filled_in(p, document) for p in described["parameters"] if p["required"]}
+    filled = re.sub(r"\{(\w+)\+?\}", lambda match: required[match[1]], path)
     query = "&".join(
-        f"{p['name']}={needed[p['name']]}" for p in described["parameters"] if p["in"] == "query" and p["required"]
+        f"{p['name']}={required[p['name']]}" for p in described["parameters"] if p["in"] == "query" and p["required"]
     )
     parts = [f'curl -s "$URL{filled}{"?" + query if query else ""}"']
     parts += [] if method in ("GET", "POST") and ("requestBody" in described or method == "GET") else [f"-X {method}"]
@@ -155,7 +155,7 @@ def _curl(method: str, path: str, described: Mapping[str, Any], document: Mappin
 
 
 def _filled_in(parameter: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """An example, or a word of the shell that whoever copies the line sets first."""
+    """An example, or a shell variable for the reader to set."""
     sample = sample_of(parameter["schema"], document)
     return f"${parameter['name'].upper()}" if sample == "…" else quote(str(sample), safe="/")
 
@@ -165,11 +165,11 @@ def _signature(document: Mapping[str, Any]) -> list[str]:
 
 
 def _signed(described: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a signed request carries, told like its other parameters."""
+    """The signature headers, listed like other parameters."""
     if not described["security"] or "bearer" in described["security"][0]:
         return []
-    is_needed = {"in": "header", "required": True, "schema": {"type": "string"}}
-    return [{**scheme, **is_needed} for scheme in _signature_schemes(document)]
+    header = {"in": "header", "required": True, "schema": {"type": "string"}}
+    return [{**scheme, **header} for scheme in _signature_schemes(document)]
 
 
 def _signature_schemes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ def _signature_schemes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def sample_of(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int = 0) -> Any:
-    """A value that could be sent: an example where there is one, else the plainest that fits. Only what is needed."""
+    """A valid value: the schema's example, otherwise a minimal one with required fields only."""
     if "$ref" in schema:
         return sample_of(document["components"]["schemas"][_name_in(schema["$ref"])], document, depth)
     if "anyOf" in schema:
@@ -193,8 +193,8 @@ def sample_of(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int
 def _plain_sample(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int) -> Any:
     kind = schema.get("type")
     if kind == "object":
-        needed = schema.get("required", ()) if depth <= _LONGEST_SAMPLE else ()
-        return {name: sample_of(schema["properties"][name], document, depth) for name in needed}
+        required = schema.get("required", ()) if depth <= _SAMPLE_DEPTH else ()
+        return {name: sample_of(schema["properties"][name], document, depth) for name in required}
     if kind == "array":
-        return [sample_of(schema.get("items", {}), document, depth)] if depth <= _LONGEST_SAMPLE else []
+        return [sample_of(schema.get("items", {}), document, depth)] if depth <= _SAMPLE_DEPTH else []
     return {"integer": schema.get("minimum", 1), "number": 1, "boolean": True, "null": None}.get(str(kind), "…")

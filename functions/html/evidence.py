@@ -1,4 +1,4 @@
-"""What a decision rests on: the receipt of its scan, and the files it is about, for the lines around a finding."""
+"""The evidence for a decision: the scan receipt, and the files for the source lines of a finding."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ async def get_evidence(submission: Submission) -> tuple[Receipt | None, dict[str
 
 
 async def _files(submission: Submission) -> dict[str, bytes]:
-    """Without the bucket the excerpts of the findings still show."""
+    """Without the bucket, the excerpts in the findings are shown instead."""
     if submission.content_hash is None or submission.rule_set is None:
         return {}
     try:

@@ -1,11 +1,11 @@
-"""What people see: server-rendered, complete without JavaScript, from the same store code as the API."""
+"""The home, queue and submission pages: server-rendered, complete without JavaScript, on the store code of the API."""
 
 import asyncio
 from datetime import datetime
 
 from functions.api.list_query import filter_of, not_served, read_list_query
 from functions.html.evidence import get_evidence
-from functions.html.page_answers import THEMES, cookie, page, see_other, url_with
+from functions.html.responses import THEMES, cookie, page, see_other, url_with
 from functions.http.answer import Answer
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
@@ -31,23 +31,20 @@ A_YEAR = 365 * 24 * 3600
 async def home(request: Request) -> Answer:
     request.allow_query()
     stats, newest = await asyncio.gather(get_stats(), get_published_skills_list(6))
-    held = None if stats.blocked is None or stats.on_hold is None else stats.blocked + stats.on_hold
     degraded = stats.degraded or bool(newest.failed)
     at = now()
-    return page(
-        request, "home.html", at, since=stamp(at), stats=stats, held=held, skills=newest.skills, degraded=degraded
-    )
+    return page(request, "home.html", at, since=stamp(at), stats=stats, skills=newest.skills, degraded=degraded)
 
 
 async def queue(request: Request) -> Answer:
-    """Two storage round trips, however many submissions there are: all that needs no other answer goes first."""
+    """Two storage round trips, however many submissions there are: independent reads go first, together."""
     request.allow_query("state", "sort", "sortDir", "cursor", "q")
-    query, q = read_list_query(request, ROWS), _words_of(request)
+    query, q = read_list_query(request, ROWS), _search_text(request)
     bound_to = f"submissions with {q}" if q else filter_of(query)
     after = await read_cursor(request.query.get("cursor"), bound_to)
     at = now()
     listing, hours, waiting, pause = await asyncio.gather(
-        _found(q, after) if q else list_submissions(query._replace(after=after)),
+        _search(q, after) if q else list_submissions(query._replace(after=after)),
         get_hours(at),
         _waiting(query),
         find_pause(),
@@ -72,7 +69,7 @@ async def queue(request: Request) -> Answer:
         by_update=query.by_update,
         newest_first=query.descending,
         sort_url=None if q else url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
-        age_title="Since its last change" if query.by_update else "Since it was submitted",
+        age_title="Time since the last change" if query.by_update else "Time since submission",
         is_later_page=after is not None,
         first_url=url_with(request, cursor=None),
         next_url=url_with(request, cursor=cursor) if cursor else None,
@@ -85,57 +82,59 @@ async def submission(request: Request) -> Answer:
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    line, pause, (receipt, files) = await asyncio.gather(_line_for(record, at), find_pause(), get_evidence(record))
-    place = views.places([record], line).get(record.id)
+    snapshot, pause, (receipt, files) = await asyncio.gather(
+        _snapshot_for(record, at), find_pause(), get_evidence(record)
+    )
+    place = views.places([record], snapshot).get(record.id)
     shown = views.submission_view(record, history, at, place, receipt, files)
     return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
 
 
 async def set_theme(request: Request) -> Answer:
-    """For browsers without JavaScript; harmless from anywhere, so it needs no form word."""
+    """For browsers without JavaScript. Harmless from any origin, so it needs no CSRF token."""
     form = request.form()
     theme, back = form.get("theme"), form.get("back", "/")
     if theme not in THEMES:
         raise InvalidRequest(f"`theme` must be one of {', '.join(THEMES)}.", code="invalid_theme")
-    return see_other(_local_path(back), cookie(request, "theme", theme, A_YEAR, hidden=False))
+    return see_other(_safe_redirect_path(back), cookie(request, "theme", theme, A_YEAR, http_only=False))
 
 
 async def asset(request: Request) -> Answer:
     found = find_asset(request.path["name"])
     if found is None:
-        raise NotFound("There is no such file.")
+        raise NotFound("No such file.")
     file, is_exact = found
     caching = f"public, max-age={A_YEAR}, immutable" if is_exact else "no-cache"
     return Answer(file.content, headers={"content-type": file.media_type, "cache-control": caching})
 
 
-def _words_of(request: Request) -> str | None:
-    """What is searched for. A form with nothing in it asks for everything."""
+def _search_text(request: Request) -> str | None:
+    """A search form that is submitted empty lists everything."""
     q = request.query.get("q", "").strip()
     if len(q) > LONGEST_SEARCH:
-        raise InvalidRequest(f"`q` has at most {LONGEST_SEARCH} characters.", code="invalid_q")
+        raise InvalidRequest(f"`q` must have at most {LONGEST_SEARCH} characters.", code="invalid_q")
     if q and {"state", "sort", "sortDir"} & request.query.keys():
-        raise not_served("`q` goes with `cursor` only.")
+        raise not_served("`q` can be combined with `cursor` only.")
     return q or None
 
 
-async def _found(q: str, after: str | None) -> Listing:
+async def _search(q: str, after: str | None) -> Listing:
     found, stats = await asyncio.gather(search_submissions(q, ROWS, after), get_stats())
     return Listing(found.rows, found.next_position, total=None, stats=stats, stale=found.failed)
 
 
-async def _line_for(record: Submission, at: datetime) -> QueueSnapshot | None:
+async def _snapshot_for(record: Submission, at: datetime) -> QueueSnapshot | None:
     return await get_queue_snapshot(at) if record.state == State.RECEIVED else None
 
 
 async def _waiting(query: ListQuery) -> Waiting | None:
-    """Places are read only for lists that can show somebody who waits."""
+    """Positions are read only for lists that can contain queued submissions."""
     if query.states and State.RECEIVED not in query.states:
         return None
     return await get_waiting()
 
 
-def _local_path(back: str) -> str:
-    """A path on this site, never another site."""
+def _safe_redirect_path(back: str) -> str:
+    """A path on this site, never another site: no open redirect."""
     is_local = back.startswith("/") and not back.startswith(("//", "/\\")) and back.isprintable() and back.isascii()
     return back if is_local else "/"

@@ -1,4 +1,4 @@
-"""The marketplace for people: search and filters in the address, and a skill with all that speaks for or against it."""
+"""The marketplace pages: search with filters in the URL, and a skill with its evidence."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from functions.api.skill_versions import get_diffs
-from functions.html.page_answers import page, refuse_foreign_form, see_other, url_with
+from functions.html.responses import page, reject_cross_site_form, see_other, url_with
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
@@ -68,15 +68,15 @@ async def show(request: Request) -> Answer:
 
 
 async def report(request: Request) -> Answer:
-    """A reader's word for reviewers, from a browser with or without JavaScript."""
+    """A visitor's report for reviewers, with or without JavaScript."""
     name = request.path["proxy"].removesuffix("/reports")
     if name == request.path["proxy"]:
-        raise NotFound("There is nothing at this address.")
-    refuse_foreign_form(request)
+        raise NotFound("There is no page at this URL.")
+    reject_cross_site_form(request)
     form = request.form()
     try:
         await take_from_limit("reports", request.source_ip)
-        skill = await get_skill(name)  # tells a name that no skill can have from one that could not be read
+        skill = await get_skill(name)  # 404 for a name that no skill can have
         await add_report(skill.name, form.get("type", ""), form.get("description", ""), now())
     except (InvalidRequest, TooManyRequests) as error:
         field = "type" if error.code == "invalid_report_type" else "description"
@@ -86,7 +86,7 @@ async def report(request: Request) -> Answer:
 
 
 class ReportForm(NamedTuple):
-    """What the form of a report says."""
+    """State of the report form."""
 
     is_reported: bool = False
     problems: Mapping[str, str] = {}
@@ -97,8 +97,8 @@ class ReportForm(NamedTuple):
 async def _skill_page(request: Request, name: str, report_form: ReportForm) -> Answer:
     found, counts = await get_skill_with_counts(name)
     if name != found.name:
-        return see_other(f"/skills/{found.name}")  # a short name leads to the full one
-    standings, versions, security, health, document, diff = await asyncio.gather(
+        return see_other(f"/skills/{found.name}")  # a short name redirects to the full one
+    signals, versions, security, health, document, diff = await asyncio.gather(
         get_skill_signals([found], {found.name.lower(): counts} if counts else {}),
         get_version_views(found),
         get_security(found.name),
@@ -111,7 +111,7 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         "skill.html",
         now(),
         report_form.status,
-        skill=skill_views.skill_view(found, counts, now(), is_tainted=bool(standings[found.name].is_tainted)),
+        skill=skill_views.skill_view(found, counts, now(), is_tainted=bool(signals[found.name].is_tainted)),
         versions=versions,
         security=security,
         health=health,
@@ -124,12 +124,14 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
 
 
 def _read_query(request: Request) -> SkillQuery:
-    """A form without JavaScript sends every field, so a blank one is none."""
+    """Without JavaScript the form sends every field; blank ones are dropped."""
     request.allow_query(*FILTERS, "cursor")
     given = {name: request.query.get(name, "").strip() or None for name in FILTERS}
     too_long = [name for name, value in given.items() if value and len(value) > LONGEST_FILTER]
     if too_long:
-        raise InvalidRequest(f"`{too_long[0]}` has at most {LONGEST_FILTER} characters.", code=f"invalid_{too_long[0]}")
+        raise InvalidRequest(
+            f"`{too_long[0]}` must have at most {LONGEST_FILTER} characters.", code=f"invalid_{too_long[0]}"
+        )
     request.one_of("tier", TIERS, "")
     request.one_of("sort", SORTS, "")
     return SkillQuery(**given, limit=SHOWN)
@@ -142,7 +144,7 @@ async def get_version_views(skill: Skill) -> list[skill_views.VersionView]:
 
 
 async def _health(source: str) -> RepoHealth:
-    """Asked again now and then; GitHub may take its time, the page does not."""
+    """Refreshed now and then; the page does not wait for a slow GitHub."""
     try:
         async with asyncio.timeout(HEALTH_TIME.total_seconds()):
             return await get_repo_health(source)
@@ -151,7 +153,7 @@ async def _health(source: str) -> RepoHealth:
 
 
 async def _document(skill: Skill) -> Any:
-    """Without the bucket there is still a page that says so. What is blocked is not handed out here either."""
+    """None if the bucket is unavailable, or the content is blocked and not served."""
     try:
         files = await find_downloadable_files(skill, skill.content_hash)
     except Unavailable:

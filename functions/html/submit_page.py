@@ -1,10 +1,10 @@
-"""/submit: the form, and what its browsers without JavaScript send. Errors go beside their field; nothing is lost."""
+"""/submit: the form, and its submission without JavaScript. Errors appear next to their field; input is kept."""
 
 import email.policy
 from email.parser import BytesParser
 from typing import Any, NamedTuple
 
-from functions.html.page_answers import page, refuse_foreign_form, see_other
+from functions.html.responses import page, reject_cross_site_form, see_other
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from shared.access.limits import take_from_limit
@@ -12,16 +12,10 @@ from shared.db import get_settings, now
 from shared.errors import InvalidRequest, RequestError, WrongMediaType
 from shared.submissions import intake
 from shared.submissions.submission_store import get_submission
+from shared.web import labels
 
 SENT_BY = "the website"
-ACCEPTED = {
-    None: "Submitted",
-    "duplicate": "Already submitted",
-    "requeued": "Queued again with the new content",
-    "alreadyVerified": "Already published, with this very content",
-    "blocked": "This skill is blocked",
-}
-# Which field of each form an error is about, by its code.
+# Error code -> the form field it is about.
 REPO_FIELDS = {"invalid_skill_path": "skillPath", "invalid_skill_name": "skillName"}
 UPLOAD_FIELDS = {"invalid_skill_name": "name", "name_taken": "uploadToken"}
 
@@ -32,7 +26,7 @@ class Upload(NamedTuple):
 
 
 async def show(request: Request) -> Answer:
-    """`repo` (owner/repo) and `skill` are what the command-line client opens a browser with."""
+    """The command-line client opens this page with `repo` (owner/repo) and `skill`."""
     request.allow_query("repoUrl", "repo", "skill")
     repo, skill = request.query.get("repo"), request.query.get("skill")
     repo_url = f"https://{get_settings().github_host}/{repo}" if repo else request.query.get("repoUrl", "")
@@ -40,14 +34,14 @@ async def show(request: Request) -> Answer:
 
 
 async def track(request: Request) -> Answer:
-    """Where the command-line client says that a submission is followed."""
+    """The URL that the command-line client prints for a submission."""
     request.allow_query()
     submission = await get_submission(request.path["id"])
     return see_other(f"/submissions/{submission.id}")
 
 
 async def submit(request: Request) -> Answer:
-    refuse_foreign_form(request)
+    reject_cross_site_form(request)
     if request.media_type == "multipart/form-data":
         return await _submit_upload(request)
     form = request.form()
@@ -57,7 +51,7 @@ async def submit(request: Request) -> Answer:
         await take_from_limit("submit", request.source_ip)
         accepted = await intake.submit_repo(repo_url, name, path, SENT_BY, None)
     except RequestError as error:
-        return _refused(request, form, error, REPO_FIELDS.get(error.code, "repoUrl"))
+        return _rejected(request, form, error, REPO_FIELDS.get(error.code, "repoUrl"))
     return see_other(f"/submissions/{accepted.submission.id}")
 
 
@@ -68,9 +62,9 @@ async def _submit_upload(request: Request) -> Answer:
         await take_from_limit("submit", request.source_ip)
         accepted = await intake.submit_bundle(name, without_common_folder(upload.files), token, SENT_BY, None)
     except RequestError as error:
-        return _refused(request, upload.fields, error, UPLOAD_FIELDS.get(error.code, "files"))
+        return _rejected(request, upload.fields, error, UPLOAD_FIELDS.get(error.code, "files"))
     shown = {
-        "title": ACCEPTED[accepted.flag],
+        "title": labels.SUBMISSION_FLAGS[accepted.flag or "accepted"],
         "id": accepted.submission.id,
         "skill_name": accepted.submission.skill_name,
         "upload_token": accepted.upload_token,
@@ -79,11 +73,11 @@ async def _submit_upload(request: Request) -> Answer:
 
 
 def read_upload(request: Request) -> Upload:
-    """multipart/form-data, read by the standard library's mail parser: it is the same format."""
+    """multipart/form-data, parsed by the standard library's mail parser: the format is the same."""
     head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode("latin-1", errors="replace")
     message = BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
     if not message.is_multipart():
-        raise WrongMediaType("The form cannot be read.")
+        raise WrongMediaType("The form data is malformed.")
     upload = Upload({}, [])
     for part in message.iter_parts():
         field = part.get_param("name", header="content-disposition")
@@ -96,7 +90,7 @@ def read_upload(request: Request) -> Upload:
 
 
 def without_common_folder(files: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """A chosen folder comes with its own name before every path."""
+    """Browsers prefix every path with the name of the chosen folder."""
     tops = {path.partition("/")[0] for path, _ in files}
     if len(tops) != 1 or any("/" not in path for path, _ in files):
         return files
@@ -107,10 +101,10 @@ def _text(name: str, content: Any) -> str:
     try:
         return bytes(content or b"").decode()
     except UnicodeDecodeError:
-        raise InvalidRequest(f"{name[:80]!r} is not a text file (UTF-8).", code="invalid_bundle") from None
+        raise InvalidRequest(f"{name[:80]!r} is not a UTF-8 text file.", code="invalid_bundle") from None
 
 
-def _refused(request: Request, typed: dict[str, str], error: RequestError, field: str) -> Answer:
+def _rejected(request: Request, typed: dict[str, str], error: RequestError, field: str) -> Answer:
     return _page(request, typed, {field: str(error)}, STATUS[type(error)])
 
 

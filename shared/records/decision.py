@@ -160,20 +160,20 @@ def _failed(certain: bool, because: str) -> Outcome:
 def _vendor(tier1_verdict: str, incomplete: bool, because: str) -> Outcome:
     if tier1_verdict == "PASS" and not incomplete:
         return _approved(tier1_verdict, None, is_vendor=True)
-    return _held("Held: the scan of a trusted owner's skill has concerns", because, "rule")
+    return _held("The scan of a trusted vendor's skill has concerns", because, "rule")
 
 
 def _weigh(tier1_verdict: str, incomplete: bool, judged: Judged, because: str) -> Outcome:
     if judged is Judged.FAIL:
         return Outcome(State.REJECTED, reason=_say("Rejected by the judge", because))
     if judged is Judged.CONCERNS:
-        return _held("Held: the judge has concerns", because, "judge")
+        return _held("The judge has concerns", because, "judge")
     if judged is Judged.UNDECIDED:
-        return _held("Held: the judge could not decide", because, "judge")
+        return _held("The judge could not decide", because, "judge")
     if incomplete:
-        return _held("Held: not all of it could be scanned", because, "rule")
+        return _held("Some files could not be scanned", because, "rule")
     if tier1_verdict == "CONCERNS" and judged is Judged.NONE:
-        return _held("Held: the scan has concerns and there is no judge to weigh them", because, "rule")
+        return _held("The scan has concerns and no judge is configured", because, "rule")
     return _approved(tier1_verdict, judged)
 
 

@@ -1,1 +1,1 @@
-"""Pages: templates, styles and scripts, and the code that fills them. Knows no store: it is given what it shows."""
+"""Pages: templates, styles and scripts, and the code that fills them. Handlers pass in what it renders."""

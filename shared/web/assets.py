@@ -1,6 +1,6 @@
-"""Styles, scripts and the icon of the tab, under names that change with their content: cached for a year, never stale.
+"""Styles, scripts and the favicon, under content-hashed names: cached for a year, never stale.
 
-There is no build step. A page's script is made of parts, put together once per process.
+There is no build step: the parts of a page's script are concatenated once per process.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ def asset_url(name: str) -> str:
 
 
 def find_asset(hashed_name: str) -> tuple[Asset, bool] | None:
-    """The asset, and whether the name is of this very content. A page of an older release still gets its style."""
+    """The asset, and whether the hash is current. A page of an older release still gets its styles."""
     stem, _, rest = hashed_name.partition(".")
     asset = _assets().get(f"{stem}.{rest.rpartition('.')[2]}")
     return None if asset is None else (asset, asset.name == hashed_name)

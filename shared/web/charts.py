@@ -29,12 +29,12 @@ class Bar(NamedTuple):
 
 class OldestBar(NamedTuple):
     state: State
-    waited: timedelta | None  # None: nothing is in this state
+    age: timedelta | None  # None: no submission is in this state
     width: float  # of 100
 
 
 def sparks(hours: Sequence[Hour] | None) -> dict[str, Spark]:
-    """For each card, what came into it in each hour. Nothing where the hours could not be read."""
+    """For each card, what entered it in each hour. Empty if the hours could not be read."""
     if hours is None:
         return {}
     series = {name: [_sum(hour, states) for hour in hours] for name, states in CATEGORIES.items()}
@@ -53,7 +53,7 @@ def spark(values: Sequence[int]) -> Spark:
 
 
 def throughput(hours: Sequence[Hour]) -> tuple[list[Bar], int]:
-    """Settled per hour by outcome, as heights that add up; and the number at the top of the scale."""
+    """Outcomes per hour as stacked heights, and the maximum of the scale."""
     counts = [_outcomes(hour) for hour in hours]
     top = max([1, *map(sum, counts)])
     bars = [
@@ -64,12 +64,12 @@ def throughput(hours: Sequence[Hour]) -> tuple[list[Bar], int]:
 
 
 def oldest(since: Mapping[State, datetime], at: datetime) -> list[OldestBar]:
-    """How long the oldest of each active state has been there, against the time after which it counts as stuck."""
+    """Age of the oldest submission in each active state, on a scale of at least the stuck threshold."""
     longest = max([STUCK_THRESHOLD, *(at - start for start in since.values())])
     bars = []
     for state in CATEGORIES["active"]:
-        waited = at - since[state] if state in since else None
-        bars.append(OldestBar(state, waited, 0.0 if waited is None else waited / longest * 100))
+        age = at - since[state] if state in since else None
+        bars.append(OldestBar(state, age, 0.0 if age is None else age / longest * 100))
     return bars
 
 

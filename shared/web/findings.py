@@ -8,7 +8,7 @@ from shared.scanner.report import most_serious_first
 
 AROUND = 3
 LONGEST_LINE = 300
-WHOLE = "the skill as a whole"
+WHOLE = "Whole skill"
 
 
 class SourceLine(NamedTuple):
@@ -17,7 +17,7 @@ class SourceLine(NamedTuple):
     is_hit: bool
 
 
-class Shown(NamedTuple):
+class FindingView(NamedTuple):
     rule: str
     title: str
     severity: str
@@ -31,19 +31,19 @@ class Shown(NamedTuple):
 
 class FileFindings(NamedTuple):
     path: str
-    findings: list[Shown]
+    findings: list[FindingView]
 
 
 def by_file(findings: Iterable[Finding], files: Mapping[str, bytes]) -> list[FileFindings]:
     """The worst file first, the worst finding first in it."""
-    groups: dict[str, list[Shown]] = {}
+    groups: dict[str, list[FindingView]] = {}
     for finding in sorted(findings, key=most_serious_first):
-        groups.setdefault(finding.path or WHOLE, []).append(_shown(finding, files.get(finding.path)))
-    return [FileFindings(path, shown) for path, shown in groups.items()]
+        groups.setdefault(finding.path or WHOLE, []).append(_view(finding, files.get(finding.path)))
+    return [FileFindings(path, views) for path, views in groups.items()]
 
 
-def _shown(finding: Finding, content: bytes | None) -> Shown:
-    return Shown(
+def _view(finding: Finding, content: bytes | None) -> FindingView:
+    return FindingView(
         rule=finding.rule,
         title=finding.title,
         severity=finding.severity,
@@ -64,17 +64,17 @@ def _lines_around(content: bytes | None, line: int) -> list[SourceLine]:
         return []
     first = max(1, line - AROUND)
     shown = lines[first - 1 : line + AROUND - 1]
-    return [SourceLine(first + n, _cut(text), first + n == line) for n, text in enumerate(shown)]
+    return [SourceLine(first + n, _shorten(text), first + n == line) for n, text in enumerate(shown)]
 
 
 def _excerpt(excerpt: str, line: int) -> list[SourceLine]:
     return [
-        SourceLine((line or 1) + n, _cut(text), is_hit=True)
+        SourceLine((line or 1) + n, _shorten(text), is_hit=True)
         for n, text in enumerate(excerpt.split("\n")[:6])
         if excerpt
     ]
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     text = text.rstrip("\r")
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"

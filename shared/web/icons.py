@@ -1,4 +1,4 @@
-"""Icons as inline SVG, drawn on a grid of 16 with a line of the text's own colour."""
+"""Icons as inline SVG, drawn on a 16-pixel grid in the text colour."""
 
 from markupsafe import Markup
 
@@ -25,5 +25,5 @@ _PATHS = {
 
 
 def icon(name: str) -> Markup:
-    """Always beside a word, so screen readers skip it."""
+    """Always next to a word, so it is hidden from screen readers."""
     return Markup('<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">%s</svg>') % Markup(_PATHS[name])  # noqa: S704 - our own drawings

@@ -1,4 +1,4 @@
-"""How the platform speaks to people: states, durations and ages in plain words."""
+"""The vocabulary of the pages, in one place: states, categories, verdicts, durations and ages."""
 
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -17,26 +17,12 @@ class Look(NamedTuple):
 
 
 class Next(NamedTuple):
-    """What happens now, and who has to act."""
+    """What happens next, and who has to act."""
 
-    actor: str
+    action: str
     text: str
 
 
-LOOKS = {
-    S.RECEIVED: Look("Waiting", "active", "clock"),
-    S.TIER1_SCANNING: Look("Scanning", "active", "scan"),
-    S.TIER2_SCANNING: Look("Judging", "active", "scan"),
-    S.AUTO_APPROVED: Look("Publishing", "active", "upload"),
-    S.PUBLISHED: Look("Published", "published", "check"),
-    S.VENDOR_APPROVED: Look("Published, vendor", "published", "check"),
-    S.TIER1_FAILED: Look("Failed scan", "rejected", "cross"),
-    S.REJECTED: Look("Rejected", "rejected", "cross"),
-    S.DEQUEUED: Look("Taken out", "rejected", "cross"),
-    S.BLOCKED: Look("Blocked", "blocked", "lock"),
-    S.ON_HOLD: Look("On hold", "onHold", "hold"),
-    S.RESCAN_REQUIRED: Look("Needs a new scan", "onHold", "hold"),
-}
 CATEGORY_LABELS = {
     "total": "Total",
     "active": "Active",
@@ -45,59 +31,91 @@ CATEGORY_LABELS = {
     "blocked": "Blocked",
     "onHold": "On hold",
 }
-NEXT = {
-    S.RECEIVED: Next("Nobody", "A worker takes it as soon as one is free. You can leave; it keeps its place."),
-    S.TIER1_SCANNING: Next("Nobody", "A worker reads the files and checks them against the rules. This takes seconds."),
-    S.TIER2_SCANNING: Next("Nobody", "The judge reads the skill as a whole. This takes up to a minute."),
-    S.AUTO_APPROVED: Next("Nobody", "It is approved and being published."),
-    S.PUBLISHED: Next("Nobody", "It is in the marketplace. Submit it again when you have a new version."),
-    S.VENDOR_APPROVED: Next("Nobody", "It is in the marketplace, from an owner this platform trusts."),
-    S.TIER1_FAILED: Next("The author", "Remove what the findings name, then submit it again."),
-    S.REJECTED: Next("The author", "Fix what the reason names, then submit it again."),
-    S.DEQUEUED: Next("An admin", "It was taken out of the queue. Only an admin can put it back."),
-    S.BLOCKED: Next("A reviewer", "Nothing is published until a reviewer has looked at it."),
-    S.ON_HOLD: Next("A reviewer", "A reviewer looks at it and approves, rejects or queues it again."),
-    S.RESCAN_REQUIRED: Next("A reviewer", "The content changed after the scan, so it must be scanned again."),
+LOOKS = {
+    S.RECEIVED: Look("Queued", "active", "clock"),
+    S.TIER1_SCANNING: Look("Scanning", "active", "scan"),
+    S.TIER2_SCANNING: Look("Judging", "active", "scan"),
+    S.AUTO_APPROVED: Look("Publishing", "active", "upload"),
+    S.PUBLISHED: Look("Published", "published", "check"),
+    S.VENDOR_APPROVED: Look("Published (vendor)", "published", "check"),
+    S.TIER1_FAILED: Look("Rejected", "rejected", "cross"),
+    S.REJECTED: Look("Rejected", "rejected", "cross"),
+    S.DEQUEUED: Look("Removed", "rejected", "cross"),
+    S.BLOCKED: Look("Blocked", "blocked", "lock"),
+    S.ON_HOLD: Look("On hold", "onHold", "hold"),
+    S.RESCAN_REQUIRED: Look("Rescan required", "onHold", "hold"),
 }
-VERDICTS = {"published": "Published", "rejected": "Rejected", "blocked": "Blocked", "onHold": "Held"}
-ACTORS = {"system": "the platform", "worker": "a worker", "recovery": "the stuck scan"}
+STATE_LABELS = {state: look.label for state, look in LOOKS.items()}
+NO_ACTION, AUTHOR, REVIEWER, ADMIN = (
+    "No action needed.", "Waiting for the author.", "Waiting for a reviewer.", "Waiting for an admin.",
+)  # fmt: skip
+NEXT = {
+    S.RECEIVED: Next(NO_ACTION, "A worker picks it up as soon as one is free. You can close this page."),
+    S.TIER1_SCANNING: Next(NO_ACTION, "Its files are being checked against the rules. This takes a few seconds."),
+    S.TIER2_SCANNING: Next(NO_ACTION, "The LLM judge is reviewing the whole skill. This takes up to a minute."),
+    S.AUTO_APPROVED: Next(NO_ACTION, "Approved and being published."),
+    S.PUBLISHED: Next(NO_ACTION, "Available in the marketplace. Submit again to publish a new version."),
+    S.VENDOR_APPROVED: Next(NO_ACTION, "Available in the marketplace, from a trusted vendor."),
+    S.TIER1_FAILED: Next(AUTHOR, "Fix the findings below, then submit again."),
+    S.REJECTED: Next(AUTHOR, "Fix the problem above, then submit again."),
+    S.DEQUEUED: Next(ADMIN, "Removed from the queue. Only an admin can requeue it."),
+    S.BLOCKED: Next(REVIEWER, "Nothing is published until a reviewer has decided."),
+    S.ON_HOLD: Next(REVIEWER, "A reviewer will approve, reject or requeue it."),
+    S.RESCAN_REQUIRED: Next(REVIEWER, "The content changed after the scan and must be scanned again."),
+}
+SUBMISSION_FLAGS = {
+    "accepted": "Submitted",
+    "duplicate": "Already submitted",
+    "requeued": "Requeued with the new content",
+    "alreadyVerified": "Already published with the same content",
+    "blocked": "Blocked",
+}
+SCANS = {  # verdicts of the scanner, the judge and third parties, and the states of a third-party scan
+    "PASS": "Passed",
+    "CONCERNS": "Concerns",
+    "FAIL": "Rejected",
+    "PENDING": "Queued",
+    "RUNNING": "Scanning",
+    "COMPLETED": "Completed",
+    "FAILED": "Scan error",
+    "TIMED_OUT": "Timed out",
+}
+ACTORS = {"system": "platform", "recovery": "stuck scan"}
 CAPABILITIES = {
     "shell": "Runs shell commands",
-    "network": "Talks to the network",
+    "network": "Accesses the network",
     "files": "Writes files",
     "credentials": "Reads credentials",
-    "persistence": "Stays after it has run",
-    "agent memory": "Changes what the agent remembers",
-}
-EXTERNAL = {  # verdicts and states of scanners elsewhere
-    "PASS": "nothing to report",
-    "CONCERNS": "concerns",
-    "FAIL": "harmful",
-    "PENDING": "asked, not started",
-    "RUNNING": "looking at it now",
-    "COMPLETED": "done",
-    "FAILED": "could not look",
-    "TIMED_OUT": "did not answer",
+    "persistence": "Persists after it has run",
+    "agent memory": "Modifies the agent's memory",
 }
 REPORT_TYPES = {
-    "malicious": "It does harm",
-    "misleading": "It is not what it says",
-    "broken": "It does not work",
-    "spam": "It is spam",
-    "license": "It is somebody else's work",
-    "other": "Something else",
+    "malicious": "Malicious",
+    "misleading": "Misleading description",
+    "broken": "Does not work",
+    "spam": "Spam",
+    "license": "License or copyright violation",
+    "other": "Other",
 }
-REPO_HEALTH = {"ONLINE": "Reachable", "OFFLINE": "Not there any more", "STALE": "Reachable, no commit for a year"}
+REPO_HEALTH = {"ONLINE": "Online", "OFFLINE": "Unavailable", "STALE": "Online, no commits for a year"}
 UNKNOWN = "—"
+_DAY = 86400
+_AGES = (
+    (365.25 * _DAY, "year"), (365.25 / 12 * _DAY, "month"), (_DAY, "day"), (3600, "h"), (60, "min"), (1, "s"),
+)  # fmt: skip
 
 
 def look_of(state: State) -> Look:
     return LOOKS[state]
 
 
+def scan_label(verdict: str | None) -> str:
+    return SCANS.get(verdict or "", verdict or "Not recorded")
+
+
 def counter_name(name: str) -> str:
-    """A state, or what else is counted: skills, versions."""
-    return LOOKS[State(name)].label if name in State.__members__ else name.capitalize()
+    """Of a state, or of what else is counted (skills, versions). Several states share a label, so a state is named."""
+    return f"{STATE_LABELS[State(name)]} ({name})" if name in State.__members__ else name.capitalize()
 
 
 def actor_name(actor: str) -> str:
@@ -113,7 +131,7 @@ def duration(span: timedelta) -> str:
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    for size, unit, small, small_unit in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+    for size, unit, small, small_unit in ((_DAY, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
             rest = whole % size // small
             return f"{whole // size} {unit}" + (f" {rest} {small_unit}" if rest else "")
@@ -121,12 +139,10 @@ def duration(span: timedelta) -> str:
 
 
 def age(span: timedelta) -> str:
-    """One unit is enough for an age; ages tick, so they must not flicker."""
-    seconds = int(max(0.0, span.total_seconds()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+    """One unit: 40 s, 5 min, 3 h, 12 days, 10 months, 2 years. The `age` of page.js ticks on from it."""
+    seconds = max(0.0, span.total_seconds())
+    size, unit = next(((size, unit) for size, unit in _AGES if seconds >= size), _AGES[-1])
+    return counted(int(seconds // size), unit, unit if size < _DAY else None)
 
 
 def ago(then: datetime, now: datetime) -> str:
@@ -144,12 +160,6 @@ def clock(time: datetime) -> str:
 def number(value: int | None) -> str:
     """Thousands apart; unknown is never 0."""
     return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
-
-
-def size(count: int) -> str:
-    return (
-        f"{count} B" if count < 1024 else f"{count / 1024:.1f} KB" if count < 1024**2 else f"{count / 1024**2:.1f} MB"
-    )
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:

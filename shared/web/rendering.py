@@ -1,4 +1,4 @@
-"""Templates to HTML. Everything a template prints is escaped; what it does not know is an error, not a blank."""
+"""Templates to HTML. All output is escaped; an undefined variable is an error, not a blank."""
 
 from functools import cache
 from pathlib import Path
@@ -19,9 +19,9 @@ def render(template: str, **context: Any) -> bytes:
 
 
 def coded(text: str) -> Markup:
-    """What stands between backticks in our own sentences is code. Everything is escaped, wherever it came from."""
+    """Text between backticks becomes <code>. Everything is escaped, whatever its origin."""
     parts = text.split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner is just a backtick
+    if len(parts) % 2 == 0:  # an unpaired backtick is a plain character
         return escape(text)
     return Markup("").join(Markup("<code>%s</code>") % part if n % 2 else escape(part) for n, part in enumerate(parts))
 
@@ -45,5 +45,5 @@ def _templates() -> jinja2.Environment:
         State=State,
     )
     templates.filters.update(number=labels.number, duration=labels.duration, exact=labels.exact, clock=labels.clock)
-    templates.filters.update(size=labels.size, actor=labels.actor_name, coded=coded)
+    templates.filters.update(actor=labels.actor_name, coded=coded)
     return templates

@@ -1,4 +1,4 @@
-"""A stranger's SKILL.md as safe HTML. Markdown only: HTML in it is text, images become links, links are http(s)."""
+"""An untrusted SKILL.md as safe HTML. HTML is escaped, images become links, links are http(s) or mailto."""
 
 import re
 from collections.abc import Sequence

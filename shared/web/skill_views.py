@@ -1,4 +1,4 @@
-"""What the templates show of skills, made from records: words and shapes, no HTML."""
+"""View models of skills for the templates: text and structure, no HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -21,10 +21,10 @@ TIERS = {
 
 TRUST = {
     TrustTier.T0: "Blocked",
-    TrustTier.T1: "Little speaks for it",
+    TrustTier.T1: "Limited evidence",
     TrustTier.T2: "Scanned",
     TrustTier.T3: "Scanned and judged",
-    TrustTier.T4: "Approved by a person",
+    TrustTier.T4: "Approved by a reviewer",
 }
 ORDERS = {None: "newest first", "newest": "newest first", "installs": "most installed first"}
 
@@ -32,7 +32,7 @@ ORDERS = {None: "newest first", "newest": "newest first", "installs": "most inst
 class Tick(NamedTuple):
     icon: str
     text: str
-    points: str | None = None  # what it adds to the trust score
+    points: str | None = None  # its share of the trust score
 
 
 class SkillView(NamedTuple):
@@ -40,15 +40,15 @@ class SkillView(NamedTuple):
     owner: str
     repo: str
     slug: str
-    address: str  # where a client finds it on GitHub
+    address: str  # its path on GitHub, as a client installs it
     description: str
     repo_url: str | None
     version: str
     tier: labels.Look | None
     trust: Trust
-    trust_words: str
-    rests_on: list[Tick]
-    installs: int | None  # None: not known just now
+    trust_label: str
+    trust_factors: list[Tick]
+    installs: int | None  # None: temporarily unknown
     capabilities: list[Tick]
     category: str
     tags: Sequence[str]
@@ -68,7 +68,7 @@ class VersionView(NamedTuple):
     is_current: bool
     is_yanked: bool
     yank_reason: str | None
-    before: str | None  # what it can be compared with
+    before: str | None  # the version to compare it with
     block_reason: str | None = None
 
 
@@ -95,10 +95,10 @@ class DiffView(NamedTuple):
 
 def skills_summary(query: SkillQuery, shown: int, *, has_more: bool, is_later_page: bool) -> str:
     order = "best match first" if query.q and query.sort is None else ORDERS[query.sort]
+    counted = labels.counted(shown, "result" if query.facets or query.q else "skill")
     if has_more or is_later_page:
-        return f"{shown} shown, {order}"
-    one, many = ("skill fits", "skills fit") if query.facets or query.q else ("skill", "skills")
-    return labels.counted(shown, one, many) + (f", {order}" if shown > 1 else "")
+        return f"Showing {counted}, {order}"
+    return counted + (f", {order}" if shown > 1 else "")
 
 
 def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainted: bool = False) -> SkillView:
@@ -115,8 +115,8 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         version=skill.current_version,
         tier=TIERS.get(skill.cert_tier),
         trust=earned,
-        trust_words=TRUST[earned.tier],
-        rests_on=_rests_on(skill, counts, at),
+        trust_label=TRUST[earned.tier],
+        trust_factors=_trust_factors(skill, counts, at),
         installs=counts.installs if counts else None,
         capabilities=_capabilities(skill.capabilities),
         category=skill.category,
@@ -133,7 +133,7 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
 
 
 def version_views(versions: Sequence[SkillVersion], current: str, bans: Mapping[str, BlockEntry]) -> list[VersionView]:
-    """Newest first, each with the one before it, unless the content of one of them is banned."""
+    """Newest first, each with its predecessor for a diff, unless the content of either is on the blocklist."""
     return [
         VersionView(
             version.version,
@@ -163,50 +163,42 @@ def _diff_line(line: str) -> DiffLine:
     return DiffLine(kind, line[:1] if kind in ("added", "removed") else "", line if kind == "hunk" else line[1:])
 
 
-def _rests_on(skill: Skill, counts: SkillCounts | None, at: datetime) -> list[Tick]:
-    """What the score rests on, one line and its points each."""
+def _trust_factors(skill: Skill, counts: SkillCounts | None, at: datetime) -> list[Tick]:
     community = community_of(skill, counts, at)
     points = points_of(skill.verdict, skill.judge_score, skill.has_provenance, community)
-    judged = f"Judged {skill.judge_score} of 100" if skill.judge_score is not None else "No judge has read it"
-    origin = _origin(skill)
+    judged = f"{skill.judge_score} of 100" if skill.judge_score is not None else "not run"
+    score = "" if skill.score is None else f", {skill.score} of 100"
+    scan = f"{labels.scan_label(skill.verdict).lower()}{score}"
     return [
-        Tick(
-            "check" if skill.verdict == "PASS" else "alert", f"Static scan: {_verdict_word(skill)}", f"+{points.scan}"
-        ),
-        Tick("check" if skill.judge_score is not None else "clock", judged, f"+{points.judge:g}"),
-        origin._replace(points=f"+{points.provenance}"),
+        Tick("check" if skill.verdict == "PASS" else "alert", f"Tier 1 scan: {scan}", f"+{points.scan}"),
+        Tick("check" if skill.judge_score is not None else "clock", f"LLM judge: {judged}", f"+{points.judge:g}"),
+        _origin(skill)._replace(points=f"+{points.provenance}"),
         Tick(
             "check" if points.community >= 15 else "clock",
-            _community_words(skill, community, counts is not None),
+            _community_text(skill, community, counts is not None),
             f"+{points.community}",
         ),
-        *([Tick("check", "Approved by a person, or from a trusted owner")] if skill.cert_tier == "CERTIFIED" else []),
+        *(
+            [Tick("check", "Approved by a reviewer, or from a trusted vendor")]
+            if skill.cert_tier == "CERTIFIED"
+            else []
+        ),
     ]
 
 
-def _community_words(skill: Skill, community: Community, is_known: bool) -> str:
-    said = [
-        "blocked" if skill.is_blocked else "was blocked before" if community.was_ever_blocked else "never blocked",
-        "reports unknown" if not is_known else "a report is open" if community.has_open_report else "no open report",
-        f"older than {OLD_ENOUGH.days} days" if community.age > OLD_ENOUGH else f"not {OLD_ENOUGH.days} days old yet",
+def _community_text(skill: Skill, community: Community, is_known: bool) -> str:
+    facts = [
+        "blocked" if skill.is_blocked else "previously blocked" if community.was_ever_blocked else "never blocked",
+        "reports unknown" if not is_known else "has open reports" if community.has_open_report else "no open reports",
+        f"{'over' if community.age > OLD_ENOUGH else 'under'} {OLD_ENOUGH.days} days old",
         labels.counted(community.installs, "install") if is_known else "installs unknown",
     ]
-    return f"Community: {', '.join(said)}"
-
-
-def _verdict_word(skill: Skill) -> str:
-    verdicts = {
-        "PASS": "nothing to report",
-        "CONCERNS": "concerns, see the evidence",
-        "FAIL": "failed, see the evidence",
-    }
-    score = "" if skill.score is None else f" ({skill.score} of 100)"
-    return f"{verdicts.get(skill.verdict or '', 'not recorded')}{score}"
+    return f"Community: {', '.join(facts)}"
 
 
 def _origin(skill: Skill) -> Tick:
     if skill.repo_url is None:
-        return Tick("alert", "Uploaded: nobody vouches for its origin")
+        return Tick("alert", "Uploaded: origin not verified")
     if skill.has_provenance:
         return Tick("check", f"Public repository, commit {(skill.commit or '')[:12]}")
     return Tick("alert", "From a branch or tag, not the default branch" if skill.ref else "Origin not verified")

@@ -1,4 +1,4 @@
-"""What the templates show of submissions, made from records: words and shapes, no HTML."""
+"""View models of submissions for the templates: text and structure, no HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ class Stage(NamedTuple):
 
 
 class TokenView(NamedTuple):
-    """A token as operators may see it: never the token, never its whole hash."""
+    """A token as operators see it: neither the token nor its full hash."""
 
     id: str
     name: str
@@ -45,24 +45,21 @@ def figures(stats: Stats) -> dict[str, int | None]:
 
 
 def summary(listing: Listing, selected: str | None, *, is_later_page: bool) -> str:
-    """`selected`: which card or state; None: what a search found."""
+    """`selected`: the category or state that is listed; None: the results of a search."""
+    shown = len(listing.rows)
     if selected is None:
         is_all = listing.next_position is None and not is_later_page
-        found = labels.counted(len(listing.rows), "submission fits", "submissions fit")
-        return found if is_all else f"{len(listing.rows)} shown"
-    what = labels.CATEGORY_LABELS.get(selected) or labels.look_of(State(selected)).label
-    of_them = "of them" if selected == "total" else what.lower()
+        return labels.counted(shown, "result") if is_all else f"Showing {labels.counted(shown, 'result')}"
     if listing.total is None:
-        return f"{len(listing.rows)} shown"
-    if is_later_page:
-        return f"{len(listing.rows)} more of {labels.number(listing.total)} {of_them}".removesuffix(" of them")
-    if len(listing.rows) < listing.total:
-        return f"The first {len(listing.rows)} of {labels.number(listing.total)} {of_them}".removesuffix(" of them")
-    return labels.counted(listing.total, "submission") if selected == "total" else f"{listing.total} {of_them}"
+        return f"Showing {labels.counted(shown, 'submission')}"
+    label = labels.CATEGORY_LABELS.get(selected) or labels.look_of(State(selected)).label
+    what = "submission" if selected == "total" else label.lower()
+    counted = labels.counted(listing.total, what, None if selected == "total" else what)
+    return f"Showing {shown} of {counted}" if shown < listing.total else counted
 
 
 def places(rows: Iterable[SubmissionRow | Submission], line: QueueSnapshot | None) -> dict[str, QueueRank]:
-    """Only for those that wait, and whose place is known or known to be far behind."""
+    """Positions of the queued ones, where known or known to be beyond the ranked ones."""
     if line is None:
         return {}
     found = {row.id: line.place_of(row.id) for row in rows if row.state == State.RECEIVED}
@@ -83,7 +80,7 @@ def submission_view(
         "next": labels.NEXT[submission.state],
         "place": place and _place_sentence(place),
         "stages": stages_of(history),
-        "stuck_for": _overdue(submission, at),
+        "overdue": staleness(submission, at) or None,
         "is_settled": category != "active",
         "is_published": category == "published",
         "may_resubmit": submission.state in (State.REJECTED, State.TIER1_FAILED, State.ON_HOLD),
@@ -97,15 +94,11 @@ def submission_view(
 
 
 def verdict_of(submission: Submission) -> str:
-    category = CATEGORY_OF[submission.state]
-    if category == "active":
-        detail = f": {submission.reason}" if submission.reason else ""
-        return f"{labels.look_of(submission.state).label}{detail}."
-    if category == "published":
+    """The label of the state and the reason, unless the reason starts with that label itself."""
+    if CATEGORY_OF[submission.state] == "published":
         return f"Published as version {submission.published_version or labels.UNKNOWN}."
-    reason = (submission.reason or "no reason is recorded").rstrip(".")
-    verdict = labels.VERDICTS[category]
-    return f"{reason}." if reason.startswith(verdict) else f"{verdict}: {reason}."
+    label, reason = labels.look_of(submission.state).label, (submission.reason or "").rstrip(".")
+    return f"{reason or label}." if not reason or reason.startswith(label) else f"{label}: {reason}."
 
 
 def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
@@ -118,27 +111,25 @@ def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
 
 def _place_sentence(place: QueueRank) -> str:
     if place.position is None:
-        return f"More than {RANKED} are before it."
+        return f"More than {RANKED} submissions are ahead of it."
     if place.position == 1:
-        return "It is next."
-    wait = f", about {labels.age(place.expected_wait)} from its turn" if place.expected_wait else ""
-    return f"It is number {place.position} in line{wait}."
-
-
-def _overdue(submission: Submission, at: datetime) -> timedelta | None:
-    return staleness(submission, at) or None
+        return "It is next in the queue."
+    wait = f", estimated wait {labels.age(place.expected_wait)}" if place.expected_wait else ""
+    return f"Position {place.position} in the queue{wait}."
 
 
 def _facts(submission: Submission, receipt: Receipt | None) -> list[tuple[str, str]]:
-    """What the scan rests on."""
     if receipt is None:
         return []
     files = receipt.report.receipt.files
     skipped = sum(bool(file.skipped) for file in files)
     judge = receipt.judgement
     return [
-        ("Tier 1", f"{receipt.report.verdict}, {labels.counted(len(receipt.report.findings), 'finding')}"),
-        ("Judge", f"{judge.judged}, {judge.score} of 100" if judge else "not asked"),
+        (
+            "Tier 1 scan",
+            f"{labels.scan_label(receipt.report.verdict)}, {labels.counted(len(receipt.report.findings), 'finding')}",
+        ),
+        ("LLM judge", f"{labels.scan_label(judge.judged)}, {judge.score} of 100" if judge else "Not run"),
         ("Files", f"{len(files)}" + (f", {skipped} not read as text" if skipped else "")),
         ("Scanner", f"{receipt.report.receipt.scanner_version}, rules {receipt.rule_set}"),
         ("Scanned", f"{labels.exact(receipt.started_at)}, {labels.duration(receipt.ended_at - receipt.started_at)}"),

@@ -1,8 +1,11 @@
-"""Pages that stand still, in a real browser: for every eye and hand, every theme and size, by keyboard alone."""
+"""Pages with fixed data, in a real browser: accessibility, themes, sizes, keyboard."""
+
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import expect
 
+from shared.web import labels
 from tests.support.browser import browser as open_browser
 from tests.support.demo import fill, fill_github
 from tests.support.platform import Platform
@@ -19,7 +22,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """A bit of everything, standing still: the queue is paused."""
+    """Sample data of every kind, with the queue paused."""
     with StubGitHub() as github:
         fill_github(github)
         running = Platform.start(tmp_path_factory.mktemp("demo"), GITHUB_API_URL=github.url)
@@ -55,7 +58,7 @@ def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo
     tab.close()
 
 
-def test_keys_walk_the_rows_open_one_and_come_back(tab, demo):
+def test_shortcuts_move_through_the_rows_open_one_and_go_back(tab, demo):
     tab.goto(f"{demo.url}/queue")
     tab.keyboard.press("j")
     tab.keyboard.press("j")
@@ -92,16 +95,24 @@ def test_skills_are_found_as_one_types_without_a_new_page(tab, demo):
     expect(tab.locator("[data-rows] li")).to_have_count(1)
     expect(tab.locator("[data-rows] .row-link")).to_have_text("csv-cleaner")
     expect(tab).to_have_url(f"{demo.url}/skills?q=csv+clean")
-    expect(tab.locator("[data-news]")).to_contain_text("1 skill fits")
+    expect(tab.locator("[data-news]")).to_contain_text("1 result")
     tab.fill("#q", "")
     expect(tab.locator("[data-rows] li")).to_have_count(everything)
     tab.select_option("#tier", "CERTIFIED")
-    expect(tab.locator(".empty-title")).to_have_text("No skill matches")
+    expect(tab.locator(".empty-title")).to_have_text("No skills found")
     tab.select_option("#tier", "")
     tab.fill("#category", "operations")
     expect(tab.locator("[data-rows] li")).to_have_count(2)
     expect(tab).to_have_url(f"{demo.url}/skills?category=operations")
     assert tab.evaluate("window.sameDocument")
+
+
+def test_ages_tick_in_the_words_of_the_server(tab, demo):
+    tab.goto(f"{demo.url}/queue")
+    for span in (timedelta(minutes=5), timedelta(hours=3), timedelta(days=1), timedelta(days=320), timedelta(days=800)):
+        shown = tab.locator("time[data-age]").first
+        shown.evaluate("(time, then) => { time.dateTime = then; }", (datetime.now(UTC) - span).isoformat())
+        expect(shown).to_have_text(labels.age(span))
 
 
 def test_the_search_works_without_javascript_too(browser, demo):
@@ -118,7 +129,7 @@ def test_the_search_works_without_javascript_too(browser, demo):
 
 
 @pytest.mark.parametrize("path", ["/", "/queue", "/skills", "/submit", "/skills/uploads/anonymous/pdf-forms", "/admin"])
-def test_whoever_uses_the_keyboard_sees_where_they_are(tab, demo, path):
+def test_keyboard_focus_is_always_visible(tab, demo, path):
     if path == "/admin":
         sign_in(tab, demo)
     tab.goto(demo.url + path)
@@ -144,7 +155,7 @@ RING = """() => {
 
 
 @pytest.mark.parametrize(("wish", "moves"), [("reduce", "none"), ("no-preference", "tint")])
-def test_nothing_moves_for_those_who_asked_for_that(browser, demo, wish, moves):
+def test_nothing_moves_with_reduced_motion(browser, demo, wish, moves):
     tab = Tab(browser.new_context(reduced_motion=wish))
     tab.page.goto(f"{demo.url}/queue")
     row = tab.page.locator("[data-rows] tbody tr").first

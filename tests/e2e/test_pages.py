@@ -1,4 +1,4 @@
-"""What people do on the pages, in a real browser, against the running platform."""
+"""The pages in use, in a real browser, against the running platform."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +38,7 @@ def platform(tmp_path_factory, github):
 
 @pytest.fixture
 def tab(browser):
-    """A page that takes note of everything that goes wrong on it."""
+    """A page whose errors fail the test."""
     with_tab = Tab(browser.new_context(viewport={"width": 1280, "height": 800}))
     yield with_tab.page
     with_tab.close()
@@ -78,19 +78,19 @@ def test_a_submission_moves_through_its_states_on_an_open_queue(tab, platform):
     expect(row).to_contain_text("Published", timeout=LIVE)
     expect(tab.locator('[data-figure="total"]')).to_have_text(str(before + 1))
     assert tab.evaluate("window.sameDocument")
-    expect(tab.locator("[data-news]").first).to_contain_text(re.compile("published|changed"))
+    expect(tab.locator("[data-news]").first).to_contain_text(re.compile("published|updated"))
 
 
-def test_an_open_submission_follows_its_own_story(tab, platform):
+def test_an_open_submission_page_follows_the_submission(tab, platform):
     admin = AdminSession(platform, platform.admin_token)
     admin.post("/admin/pause", action="pause", hours="1", why="to look at it first")
     answer = upload(platform, "followed", skill_md("followed", "Is followed.", []))
     tab.goto(f"{platform.url}/submissions/{answer['id']}")
-    expect(tab.locator(".verdict-line")).to_contain_text("Waiting")
+    expect(tab.locator(".verdict-line")).to_contain_text("Queued")
     expect(tab.locator("[data-live]")).to_have_attribute("data-live", "live")
     tab.evaluate("window.sameDocument = true")
     admin.post("/admin/pause", action="resume", why="seen")
-    reason = {"reason": "the test goes on"}
+    reason = {"reason": "the test continues"}
     assert platform.json("POST", "/api/v1/admin/stuck/requeue", reason, headers=_bearer(platform))[0] == 200
     admin.post(f"/admin/review/{answer['id']}", action="dequeue", why="the test moves it by hand")
     moved = re.compile("Published|the test moves it by hand")
@@ -102,7 +102,7 @@ def _bearer(platform: Platform) -> dict[str, str]:
     return {"authorization": f"Bearer {platform.admin_token}"}
 
 
-def test_a_stream_that_breaks_is_polled_and_without_a_network_it_says_so(browser, platform):
+def test_a_broken_stream_falls_back_to_polling_and_no_network_is_shown(browser, platform):
     tab = Tab(browser.new_context())
     tab.page.route("**/submissions/stream*", lambda route: route.fulfill(status=503, body="{}"))
     tab.page.goto(f"{platform.url}/queue")
@@ -128,12 +128,12 @@ def test_a_folder_is_uploaded_and_its_token_shown(tab, platform, tmp_path):
     assert tab.input_value("#name") == "my-folder"
     tab.fill("#name", "Wrong Name")
     tab.click("button:text('Upload and submit')")
-    expect(tab.locator('[data-problem="name"]')).to_contain_text("lower-case letters")
+    expect(tab.locator('[data-problem="name"]')).to_contain_text("lowercase letters")
     expect(tab.locator("#name")).to_be_focused()
     tab.fill("#name", "from-a-folder")
     tab.click("button:text('Upload and submit')")
-    expect(tab.locator("#new-token")).to_have_value(re.compile("[0-9a-f]{64}"))
-    tab.click("text=Follow it")
+    expect(tab.locator("#upload-token")).to_have_value(re.compile("[0-9a-f]{64}"))
+    tab.click("text=View submission")
     expect(tab.locator(".verdict-line")).to_contain_text("Published", timeout=LIVE)
 
 
@@ -147,7 +147,7 @@ def test_an_upload_without_javascript_works_too(browser, platform, tmp_path):
     page.set_input_files("#files", str(file))
     page.click("button:text('Upload and submit')")
     assert re.fullmatch("[0-9a-f]{64}", page.input_value("#upload-token"))
-    page.click("text=Follow it")
+    page.click("text=View submission")
     assert "no-script" in page.inner_text("h1")
     context.close()
 
@@ -164,13 +164,13 @@ def test_the_skills_of_a_repository_are_found_chosen_submitted_and_followed(brow
     expect(page.locator("[data-results] a")).to_have_count(2)
     page.get_by_role("link", name=re.compile("shift-planner")).click()
     expect(page.locator(".verdict-line")).to_contain_text("Published", timeout=LIVE)
-    page.click("text=Open the skill")
+    page.click("text=View skill")
     expect(page.locator("h1")).to_have_text("shift-planner")
     page.goto(f"{platform.url}/submit?repoUrl=https://github.com/acme/agent-tools")
     page.keyboard.press("Enter")
     page.click("button:text('Find skills')")
     expect(page.get_by_role("button", name="Submit 1 skill")).to_be_visible()
-    expect(page.locator(".found")).to_contain_text("published")
+    expect(page.locator(".found")).to_contain_text("Published")
     tab.close()
 
 
@@ -187,10 +187,10 @@ def test_an_approved_skill_is_published_as_certified(tab, platform):
     expect(tab.locator(".verdict-line")).to_contain_text("Published as version 1.0.0", timeout=LIVE)
     tab.goto(f"{platform.url}/skills/uploads/anonymous/approved")
     expect(tab.locator(".head")).to_contain_text("Certified")
-    expect(tab.locator(".answers")).to_contain_text("Runs shell commands")
+    expect(tab.locator(".highlights")).to_contain_text("Runs shell commands")
 
 
-def test_a_repository_that_cannot_be_reached_is_told_beside_the_field(browser, platform):
+def test_an_unreachable_repository_is_an_error_beside_the_field(browser, platform):
     tab = Tab(browser.new_context())
     message = "We could not reach GitHub (quota used up)."
     error = {"error": {"code": "github_quota", "message": message, "requestId": "r"}, "message": message}
@@ -204,7 +204,7 @@ def test_a_repository_that_cannot_be_reached_is_told_beside_the_field(browser, p
     tab.close()
 
 
-def test_a_reviewer_reads_decides_and_finds_it_in_the_audit_list(tab, platform):
+def test_a_reviewer_decides_and_the_audit_log_shows_it(tab, platform):
     text = skill_md("reviewed", "Is reviewed.", [])
     held = upload(platform, "reviewed", text, files={"scripts/setup.sh": SETUP})
     wait_until_idle(platform)
@@ -217,7 +217,7 @@ def test_a_reviewer_reads_decides_and_finds_it_in_the_audit_list(tab, platform):
     expect(tab.locator("#why-reject")).to_be_focused()
     tab.fill("#why-reject", "it hides what it does")
     tab.get_by_role("button", name="Reject reviewed").click()
-    expect(tab.locator(".banner.good")).to_contain_text("Its author sees your reason")
+    expect(tab.locator(".banner.good")).to_contain_text("The author can see your reason")
     audit = tab.locator("section", has=tab.get_by_role("heading", name="Audit")).locator("tbody tr").first
     expect(audit).to_contain_text("it hides what it does")
     tab.goto(f"{platform.url}/submissions/{held['id']}")

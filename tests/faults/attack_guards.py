@@ -116,7 +116,9 @@ ATTACK_GUARDS = [
         "pages escape what people wrote",
         {"jinja2:Template.render": Answer(_unescaped), "functions.api.skill_badge:escape": Answer(lambda _: str)},
     ),
-    Guard("a way back stays here", {"functions.html.queue_pages:_local_path": Answer(lambda _: lambda back: back)}),
+    Guard(
+        "a way back stays here", {"functions.html.queue_pages:_safe_redirect_path": Answer(lambda _: lambda back: back)}
+    ),
     Guard("a limit is a number in its range", {"functions.http.operations:_converted": Answer(_any_value)}),
     Guard("cursors are signed", {"shared.access.cursor:is_same": ALWAYS_EQUAL}),
     Guard("a key of JSON is there once", {"functions.http.request:_once_each": Answer(lambda _: dict)}),

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from functions.html.page_answers import explain
+from functions.html.responses import error_page
 from functions.http.operations import Operation
 from functions.http.routes import answer_event
 from local.cloudformation import load
@@ -90,7 +90,7 @@ async def ask(env, module: str, route: str, who: str) -> int:
     event = an_event(route, path, parameters, b"{}", headers, [])
     event["requestContext"]["http"]["method"] = route.partition(" ")[0]
     routes = importlib.import_module(module).ROUTES
-    answer = await within(env, lambda: answer_event(event, routes, explain, timedelta(seconds=30)))
+    answer = await within(env, lambda: answer_event(event, routes, error_page, timedelta(seconds=30)))
     return answer["statusCode"]
 
 

@@ -11,7 +11,7 @@ def csrf_token_in(page: str) -> str:
 
 
 async def signed_in(env, role: str = "admin") -> tuple[str, str]:
-    """The session cookie and a form's csrf_token, through the form itself."""
+    """Returns the session cookie and a CSRF token."""
     sign_in_page = await call(env, "GET /admin")
     nonce = sign_in_page.cookies[0].partition(";")[0]
     form = {"token": f"{ADMIN_TOKEN}-{role}", "csrf_token": csrf_token_in(sign_in_page.text)}

@@ -1,4 +1,4 @@
-"""Something to decide, for every route of the admin API that changes anything: made anew for each call."""
+"""A subject for every admin API route that changes something, created for each call."""
 
 import itertools
 from collections.abc import Callable
@@ -106,7 +106,7 @@ def _published() -> dict[str, str]:
 
 
 def _decided(verb: str) -> dict[str, str]:
-    """A published skill about which something was decided before, in a way that leaves no audit entry."""
+    """A published skill with an earlier decision that left no audit entry."""
     submission = published()
     if verb == "block":
         on_loop(lambda: block_skill(submission.skill_name, "set up", "system"))

@@ -36,7 +36,7 @@ def find_chromium() -> str:
     if named:
         if shutil.which(named):
             return named
-        raise NoBrowser(f"CHROMIUM is {named}, and no program is there. {MISSING}")
+        raise NoBrowser(f"CHROMIUM is {named}, which is not a program. {MISSING}")
     with _one_process_at_a_time():
         for search in (_on_path, _of_playwright, _from_debian, _download):
             if found := search():

@@ -1,4 +1,4 @@
-"""A platform with a bit of everything on it, for screenshots and for tests of pages."""
+"""A platform with sample data of every kind, for screenshots and page tests."""
 
 import re
 from typing import NamedTuple
@@ -211,9 +211,9 @@ FIRST = text_of("pdf-forms").replace("2. Say what you are about to do, in one se
 
 
 def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
-    """A day, then a moment at which the queue stands still. Ids of one submission of each kind."""
+    """A day of history, then a paused queue. Returns the id of one submission of each kind."""
     _versions_of_pdf_forms(platform, github)
-    backdated_history.relive(platform, github.url, [*_the_day(), *_what_was_refused()])
+    backdated_history.relive(platform, github.url, [*_the_day(), *_rejected_uploads()])
     github_one = submit_repo(platform, "https://github.com/acme/agent-tools", "skills/invoice-reader")
     held = submit_repo(platform, "https://github.com/example/env-sync")
     failed = upload(
@@ -227,8 +227,8 @@ def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
     pdf_forms = {"name": "uploads/anonymous/pdf-forms", "version": "1.0.1"}
     admin.post("/admin/skills", action="yank", why="it lost the signatures of signed forms", **pdf_forms)
     admin.post("/admin/skills", action="block", why="it sends prompts to its author", name=BLOCKED)
-    admin.post(f"/admin/review/{doubtful['id']}", action="block", why="nobody can say who controls that address")
-    admin.post("/admin/pause", action="pause", hours="1", why="the store is being moved")
+    admin.post(f"/admin/review/{doubtful['id']}", action="block", why="the owner of that domain is unknown")
+    admin.post("/admin/pause", action="pause", hours="1", why="storage migration")
     waiting = [upload(platform, name, skill_md(name, "Waits.", ["x"])) for name in ("unit-namer", "diff-reader")]
     return {
         "published": github_one["id"],
@@ -267,8 +267,8 @@ def _the_day() -> list[backdated_history.Event]:
     return events
 
 
-def _what_was_refused() -> list[backdated_history.Event]:
-    refused = {
+def _rejected_uploads() -> list[backdated_history.Event]:
+    rejected = {
         "quick-start": (19.7, {"setup.sh": SETUP}),
         "always-on": (11.4, {"install.sh": BACK_AGAIN}),
         "key-rotator": (4.4, {"rotate.py": BACKUP}),
@@ -277,6 +277,6 @@ def _what_was_refused() -> list[backdated_history.Event]:
         backdated_history.an_upload(
             hours, name, {"SKILL.md": skill_md(name, "Does a bit of this and that.", []), **files}
         )
-        for name, (hours, files) in refused.items()
+        for name, (hours, files) in rejected.items()
     ]
     return [*events, *(backdated_history.an_upload(n, f"draft-{n}", {"SKILL.md": "# Draft\n"}) for n in (17, 7))]

@@ -1,4 +1,4 @@
-"""The admin panel of a running platform, used over HTTP like a person without JavaScript would."""
+"""The admin panel of a running platform, used over HTTP as a browser without JavaScript does."""
 
 import re
 from http.client import HTTPMessage
@@ -15,11 +15,11 @@ class Panel:
         entered, headers, _ = self._post(
             "/admin/sign-in", token=platform.admin_token, csrf_token=_csrf_token_in(sign_in_page)
         )
-        assert entered == 303, "the token was not taken"
+        assert entered == 303, "the token was rejected"
         self._keep(headers)
 
     def decide(self, submission_id: str, action: str, why: str) -> int:
-        """The status of the answer: 303 when it was done."""
+        """The status of the response: 303 on success."""
         csrf_token = _csrf_token_in(self._get())
         return self._post(f"/admin/review/{submission_id}", action=action, why=why, csrf_token=csrf_token)[0]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from functions import admin_api, admin_pages, pages, skills_api, submissions_api, webhooks
-from functions.html.page_answers import explain
+from functions.html.responses import error_page
 from functions.http.routes import answer_event
 from tests.support.memory import within
 
@@ -53,7 +53,7 @@ async def call(
     event = an_event(route, path, parameters, body, headers, list(cookies))
     event["requestContext"]["http"]["method"] = method or route.partition(" ")[0]
     function = next(function for function in FUNCTIONS if route in function.ROUTES)
-    answer = await within(env, lambda: answer_event(event, function.ROUTES, explain, timedelta(seconds=30)))
+    answer = await within(env, lambda: answer_event(event, function.ROUTES, error_page, timedelta(seconds=30)))
     raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
     packed = answer["headers"].get("content-encoding") == "gzip"
     text = (gzip.decompress(raw) if packed else raw).decode()

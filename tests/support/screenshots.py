@@ -1,4 +1,4 @@
-"""python -m tests.support.screenshots: every page, light and dark, on a desk and on a phone, into docs/screenshots."""
+"""python -m tests.support.screenshots: every page, light and dark, desktop and phone, into docs/screenshots."""
 
 import sys
 import tempfile
@@ -22,7 +22,7 @@ NOT_PICTURED = (
     "not-found",
     "admin-access",
     "admin-audit",
-)  # like others, or dull
+)  # similar to another page, or plain
 
 
 def pages(ids: dict[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A tab of the real browser that takes note of everything that goes wrong in it."""
+"""A tab of the real browser that records every error in it."""
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect

@@ -1,4 +1,4 @@
-// The front page's totals and newest skills stay true while it is open.
+// The home page's totals and newest skills stay current while it is open.
 const refresh = oneAtATime(async () => {
   const page = await freshPage();
   const fresh = findAll("[data-total]", page);

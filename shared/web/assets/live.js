@@ -1,22 +1,22 @@
-// The feed of changes. The stream when it works, polling when it does not, and a dot that says which.
+// The change feed: a stream when available, polling otherwise, and a dot that shows which.
 const POLL_EVERY = 5000;
-const LONGEST_PAUSE = 60000;
+const MAX_BACKOFF = 60000;
 
 function follow(since, onChange) {
-  const seen = new Map(); // id -> newest version told: answers overlap, so that nothing is missed
+  const seen = new Map(); // id -> newest version seen: responses overlap so that nothing is missed
   let position = since;
   let source = null;
   let timer = 0;
   let failures = 0;
 
-  const tell = (state, text) => {
+  const showStatus = (state, text) => {
     const dot = find("[data-live]");
     if (!dot) return;
     dot.dataset.live = state;
     find("[data-live-text]", dot).textContent = text;
   };
 
-  const take = (rows, isReset) => {
+  const apply = (rows, isReset) => {
     const fresh = rows.filter((row) => (seen.get(row.id) ?? 0) < row.version);
     for (const row of fresh) seen.set(row.id, row.version);
     if (fresh.length || isReset) onChange(fresh);
@@ -28,16 +28,16 @@ function follow(since, onChange) {
     source = new EventSource(`/api/v1/submissions/stream?since=${encodeURIComponent(position)}`);
     source.addEventListener("submission", (event) => { rows.push(JSON.parse(event.data)); });
     source.addEventListener("reset", () => { isReset = true; });
-    source.addEventListener("stats", (event) => { // the last event of every answer
+    source.addEventListener("stats", (event) => { // the last event of every response
       position = event.lastEventId || position;
       failures = 0;
-      tell("live", "Live");
-      take(rows, isReset);
+      showStatus("live", "Live");
+      apply(rows, isReset);
       rows = [];
       isReset = false;
     });
     source.addEventListener("error", () => {
-      if (source.readyState !== EventSource.CLOSED) return; // an answer ended; the browser asks for the next one
+      if (source.readyState !== EventSource.CLOSED) return; // a response ended; the browser reconnects
       source = null;
       poll();
     });
@@ -47,17 +47,17 @@ function follow(since, onChange) {
     try {
       const response = await fetch(`/api/v1/submissions/events?since=${encodeURIComponent(position)}`);
       if (!response.ok) throw new Error(response.status);
-      const answer = await response.json();
-      if (document.hidden) return; // becoming visible again starts anew
-      position = answer.lastEventId;
+      const body = await response.json();
+      if (document.hidden) return; // restarted when the page becomes visible again
+      position = body.lastEventId;
       failures = 0;
-      tell("polling", "Every 5 s");
-      take(answer.events, answer.reset);
-      timer = setTimeout(answer.more ? poll : stream, answer.more ? 0 : POLL_EVERY);
+      showStatus("polling", "Updates every 5 s");
+      apply(body.events, body.reset);
+      timer = setTimeout(body.more ? poll : stream, body.more ? 0 : POLL_EVERY);
     } catch {
       failures += 1;
-      tell("offline", "Offline, trying again");
-      timer = setTimeout(poll, Math.min(LONGEST_PAUSE, POLL_EVERY * 2 ** (failures - 1)));
+      showStatus("offline", "Offline, reconnecting…");
+      timer = setTimeout(poll, Math.min(MAX_BACKOFF, POLL_EVERY * 2 ** (failures - 1)));
     }
   }
 
@@ -76,14 +76,14 @@ function follow(since, onChange) {
   return stop;
 }
 
-// The page as the server renders it now. Nothing is drawn twice, so nothing can differ.
+// The page as the server renders it now: markup has one source.
 async function freshPage() {
   const response = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!response.ok) throw new Error(response.status);
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
-// One at a time, the last call always served: changes that arrive during a refresh are in the next one.
+// Serialises runs: calls that arrive during a run are coalesced into one more run.
 function oneAtATime(work) {
   let running = false;
   let again = false;
@@ -96,7 +96,7 @@ function oneAtATime(work) {
         await work();
       } while (again);
     } catch {
-      // the dot tells; the next change tries again
+      // the dot shows it; the next change retries
     } finally {
       running = false;
     }

@@ -1,13 +1,13 @@
-// What every page does: the theme, copy buttons, ticking ages, keys. All of it is extra; pages work without.
+// On every page: theme, copy buttons, ticking ages, keyboard shortcuts. Pages work without them.
 const find = (selector, root = document) => root.querySelector(selector);
 const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-function say(text) {
+function announce(text) {
   const news = find("[data-news]");
   if (news) news.textContent = text;
 }
 
-// --- theme: a cookie, so that the server's next page has it from its first byte ---
+// --- theme: a cookie, so that the server renders the next page with it ---
 
 find("[data-theme-toggle]")?.addEventListener("click", (event) => {
   event.preventDefault();
@@ -20,7 +20,7 @@ find("[data-theme-toggle]")?.addEventListener("click", (event) => {
 
 // --- copy ---
 
-function offerCopying(root = document) {
+function enableCopyButtons(root = document) {
   for (const button of findAll("[data-copy]", root)) {
     button.hidden = !navigator.clipboard;
     button.addEventListener("click", async () => {
@@ -32,15 +32,19 @@ function offerCopying(root = document) {
     });
   }
 }
-offerCopying();
+enableCopyButtons();
 
 // --- ages ---
 
+const DAY = 86400;
+const AGES = [[365.25 * DAY, "year"], [(365.25 / 12) * DAY, "month"], [DAY, "day"], [3600, "h"], [60, "min"], [1, "s"]];
+const plural = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
+
+// The same units as labels.py, which renders the first text.
 function age(seconds) {
-  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
-    if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
-  }
-  return `${Math.max(0, Math.floor(seconds))} s`;
+  const [size, unit] = AGES.find(([size]) => seconds >= size) ?? AGES.at(-1);
+  const n = Math.max(0, Math.floor(seconds / size));
+  return size < DAY ? `${n} ${unit}` : plural(n, unit);
 }
 
 function tick() {
@@ -51,20 +55,20 @@ function tick() {
 }
 setInterval(tick, 1000);
 
-// --- keys ---
+// --- keyboard shortcuts ---
 
 function rowLinks() {
   return findAll("[data-rows] .row-link");
 }
 
-function step(by) {
+function moveFocus(by) {
   const links = rowLinks();
   if (!links.length) return;
   const at = links.indexOf(document.activeElement);
   links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + by))].focus();
 }
 
-// To the list as it was left, with its search and its page; else to the list itself.
+// Back to the list with its search and page if we came from it, otherwise to the list.
 function goBack() {
   const back = find("[data-back]");
   if (!back) return;
@@ -80,8 +84,8 @@ document.addEventListener("keydown", (event) => {
   if (isTyping(event.target) || find("dialog[open]")) return;
   const actions = {
     "/": () => find("[data-search]")?.focus(),
-    j: () => step(1),
-    k: () => step(-1),
+    j: () => moveFocus(1),
+    k: () => moveFocus(-1),
     "?": () => find("dialog.keys").showModal(),
     Escape: goBack,
   };

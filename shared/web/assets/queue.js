@@ -1,18 +1,18 @@
-// /queue stays true while it is open: rows and figures change in place.
+// /queue stays current while it is open: rows and figures change in place.
 const live = find("[data-live]");
-let told = [];
+let changed = [];
 
 const refresh = oneAtATime(async () => {
   const page = await freshPage();
   updateFigures(page);
   for (const part of ["banners", "summary"]) replacePart(page, part);
   updateTable(page);
-  announce(told);
-  told = [];
+  announceChanges(changed);
+  changed = [];
 });
 
 follow(live.dataset.since, (rows) => {
-  told = told.concat(rows);
+  changed = changed.concat(rows);
   refresh();
 });
 
@@ -48,12 +48,12 @@ function sameOrChanged(shown, fresh) {
   return fresh;
 }
 
-function announce(rows) {
+function announceChanges(rows) {
   const last = new Map(rows.map((row) => [row.id, row.state]));
   const published = [...last.values()].filter((state) => state === "PUBLISHED" || state === "VENDOR_APPROVED").length;
   const other = last.size - published;
-  const words = [];
-  if (published) words.push(`${published} ${published === 1 ? "submission" : "submissions"} published`);
-  if (other) words.push(`${other} ${other === 1 ? "submission" : "submissions"} changed`);
-  if (words.length) say(words.join(", "));
+  const news = [];
+  if (published) news.push(`${plural(published, "submission")} published`);
+  if (other) news.push(`${plural(other, "submission")} updated`);
+  if (news.length) announce(news.join(", "));
 }

@@ -1,9 +1,9 @@
-// Search as you type: the server's own page, asked a moment after the last key.
+// Search as you type: fetches the server's page shortly after the last key.
 const form = find("[data-search-form]");
 
 if (form) {
   let timer = 0;
-  let asked = 0;
+  let latest = 0;
   const address = () => {
     const fields = [...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value);
     const query = new URLSearchParams(fields).toString();
@@ -11,20 +11,20 @@ if (form) {
   };
   const search = async () => {
     clearTimeout(timer);
-    const number = ++asked;
+    const number = ++latest;
     const url = address();
     const response = await fetch(url).catch(() => null);
-    if (number !== asked) return; // a newer question is on its way
-    if (!response?.ok) return location.assign(url); // the page itself says what is wrong
+    if (number !== latest) return; // a newer search is under way
+    if (!response?.ok) return location.assign(url); // the page explains the error
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    if (number !== asked) return;
+    if (number !== latest) return;
     history.replaceState(null, "", url);
     for (const part of ["list", "summary"]) {
       find(`[data-part="${part}"]`).replaceChildren(...find(`[data-part="${part}"]`, page).childNodes);
     }
     const order = find("#sort");
     if (document.activeElement !== order) order.replaceWith(find("#sort", page));
-    say(find('[data-part="summary"]').textContent.trim());
+    announce(find('[data-part="summary"]').textContent.trim());
   };
   find("[data-search-button]").hidden = true; // every change searches
   form.addEventListener("input", () => {

@@ -1,10 +1,10 @@
-// Find the skills of a repository, choose among them, submit; or read a folder and send it. Without this script the
-// same two forms are sent as they are.
+// Discovers the skills of a repository, or reads a folder, and submits through the API. Without this script the same
+// two forms are submitted as they are.
 const API = "/api/v1/submissions";
 const NAME = /^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$/;
 const FIELD_OF = { name_taken: "uploadToken", invalid_skill_name: "name" };
 
-class Refusal extends Error {
+class RequestFailed extends Error {
   constructor(status, error) {
     super(error.message);
     this.status = status;
@@ -12,14 +12,14 @@ class Refusal extends Error {
   }
 }
 
-async function ask(path, body) {
+async function post(path, body) {
   const response = await fetch(path, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
-  }).catch(() => { throw new Refusal(0, { code: "offline", message: "We could not reach the platform. What you typed is still here; try again." }); });
+  }).catch(() => { throw new RequestFailed(0, { code: "offline", message: "The platform is not reachable. Your input is kept; try again." }); });
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refusal(response.status, answer.error ?? { message: "Something went wrong here. Try again." });
+  if (!response.ok) throw new RequestFailed(response.status, answer.error ?? { message: "Something went wrong. Try again." });
   return answer;
 }
 
@@ -29,13 +29,6 @@ function element(name, attributes = {}, ...children) {
   made.append(...children);
   return made;
 }
-
-const WORDS = {
-  RECEIVED: "waiting", TIER1_SCANNING: "scanning", TIER2_SCANNING: "judging", AUTO_APPROVED: "publishing",
-  PUBLISHED: "published", VENDOR_APPROVED: "published", REJECTED: "rejected", TIER1_FAILED: "failed the scan",
-  DEQUEUED: "taken out", BLOCKED: "blocked", ON_HOLD: "on hold", RESCAN_REQUIRED: "needs a new scan",
-};
-const count = (n) => (n === 1 ? "1 skill" : `${n} skills`);
 
 function showProblem(input, problem, text) {
   problem.textContent = text;
@@ -50,23 +43,25 @@ function showProblem(input, problem, text) {
 // --- from GitHub ---
 
 const repoForm = find("[data-repo-form]");
+const stateLabels = JSON.parse(repoForm.dataset.stateLabels);
+const flagLabels = JSON.parse(repoForm.dataset.flagLabels);
 const repoUrl = find("#repo-url");
 const repoProblem = find("#repo-url-problem");
 const found = find("[data-found]");
 const repoButton = find("[data-submit-repo]");
-let listed = null; // what discovery found, for the address it was asked about
+let listed = null; // the discovered skills and the URL they belong to
 
 repoForm.addEventListener("submit", async (event) => {
-  if (find("#skill-path").value.trim() || find("#skill-name").value.trim()) return; // one is named: the plain form knows what to do
+  if (find("#skill-path").value.trim() || find("#skill-name").value.trim()) return; // a single skill: the plain form handles it
   event.preventDefault();
   showProblem(repoUrl, repoProblem, "");
-  if (!repoUrl.value.trim()) return showProblem(repoUrl, repoProblem, "Paste the address of a GitHub repository.");
+  if (!repoUrl.value.trim()) return showProblem(repoUrl, repoProblem, "Enter the URL of a GitHub repository.");
   repoButton.disabled = true;
   try {
     if (listed?.repoUrl === repoUrl.value.trim()) await submitChosen();
     else await discover();
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof RequestFailed)) throw error;
     if (error.status === 404 || error.status === 405) return repoForm.submit(); // no discovery on this platform
     showProblem(repoUrl, repoProblem, error.message);
   } finally {
@@ -84,55 +79,54 @@ forget();
 if (!repoUrl.value) repoUrl.focus();
 
 async function discover() {
-  repoButton.textContent = "Looking …";
+  repoButton.textContent = "Searching…";
   let answer;
   try {
-    answer = await ask(`${API}/discover`, { repoUrl: repoUrl.value.trim() });
+    answer = await post(`${API}/discover`, { repoUrl: repoUrl.value.trim() });
   } finally {
     repoButton.textContent = "Find skills";
   }
-  if (!answer.count) return showProblem(repoUrl, repoProblem, "There is no SKILL.md in this repository.");
+  if (!answer.count) return showProblem(repoUrl, repoProblem, "No SKILL.md found in this repository.");
   listed = { repoUrl: repoUrl.value.trim(), skills: answer.skills };
   const items = answer.skills.map((skill, n) => {
     const box = element("input", { type: "checkbox", value: String(n) });
     box.checked = !skill.submissionId;
-    const note = skill.submissionId ? `${skill.path} · ${WORDS[skill.status] ?? "already submitted"}` : skill.path;
+    const note = skill.submissionId ? `${skill.path} · ${stateLabels[skill.status] ?? flagLabels.duplicate}` : skill.path;
     return element("li", {}, element("label", {}, box, element("span", {}, skill.name), element("span", { class: "muted" }, note)));
   });
-  const more = answer.truncated ? [element("p", { class: "muted small" }, "There are more; submit the others by folder.")] : [];
+  const more = answer.truncated ? [element("p", { class: "muted small" }, "Not all skills are listed. Submit the others by folder.")] : [];
   found.replaceChildren(element("ul", { class: "found" }, ...items), ...more);
   found.hidden = false;
-  found.addEventListener("change", nameButton);
-  nameButton();
-  find("[data-news]", repoForm).textContent = `${count(answer.count)} found`;
+  found.addEventListener("change", updateButton);
+  updateButton();
+  find("[data-news]", repoForm).textContent = `${plural(answer.count, "skill")} found`;
 }
 
 const chosen = () => findAll("input:checked", found).map((box) => listed.skills[Number(box.value)]);
 
-function nameButton() {
-  repoButton.textContent = `Submit ${count(chosen().length)}`;
+function updateButton() {
+  repoButton.textContent = `Submit ${plural(chosen().length, "skill")}`;
   repoButton.disabled = !chosen().length;
 }
 
 async function submitChosen() {
   const skills = chosen().map(({ name, path }) => ({ name, path }));
-  const answer = await ask(API, { repoUrl: listed.repoUrl, skills, source: "the website" });
+  const answer = await post(API, { repoUrl: listed.repoUrl, skills, source: "the website" });
   const submissions = answer.submissions;
   if (submissions.length === 1 && !(answer.skipped ?? []).length) return location.assign(`/submissions/${submissions[0].id}`);
   const results = find("[data-results]");
   results.replaceChildren(
-    ...submissions.map((one) => element("li", {}, element("a", { href: `/submissions/${one.id}` }, one.skillName), element("span", { class: "muted" }, flagOf(one)))),
-    ...(answer.skipped ?? []).map((one) => element("li", {}, element("span", {}, one.name ?? one.path ?? ""), element("span", { class: "muted" }, one.message ?? "skipped"))),
+    ...submissions.map((one) => element("li", {}, element("a", { href: `/submissions/${one.id}` }, one.skillName), element("span", { class: "muted" }, flagLabelOf(one)))),
+    ...(answer.skipped ?? []).map((one) => element("li", {}, element("span", {}, one.name ?? one.path ?? ""), element("span", { class: "muted" }, one.message ?? "Skipped"))),
   );
   results.hidden = false;
   forget();
-  find("[data-news]", repoForm).textContent = `${count(submissions.length)} submitted`;
+  find("[data-news]", repoForm).textContent = `${plural(submissions.length, "skill")} submitted`;
   find("a", results)?.focus();
 }
 
-function flagOf(one) {
-  const flags = { duplicate: "already submitted", requeued: "queued again", alreadyVerified: "already published", blocked: "blocked" };
-  return Object.entries(flags).find(([flag]) => one[flag])?.[1] ?? "submitted";
+function flagLabelOf(one) {
+  return Object.entries(flagLabels).find(([flag]) => one[flag])?.[1] ?? flagLabels.accepted;
 }
 
 // --- a folder ---
@@ -157,7 +151,7 @@ if (uploadForm) {
   }
   drop.addEventListener("drop", async (event) => {
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
-    choose((await Promise.all(entries.map((entry) => walk(entry, "")))).flat());
+    choose((await Promise.all(entries.map((entry) => readTree(entry, "")))).flat());
   });
 
   function choose(all) {
@@ -167,20 +161,20 @@ if (uploadForm) {
     files = top ? visible.map(({ path, file }) => ({ path: path.slice(top.length + 1), file })) : visible;
     if (top && !nameInput.value) nameInput.value = top.toLowerCase().replace(/[^a-z0-9._-]+/g, "-");
     const size = files.reduce((sum, { file }) => sum + file.size, 0);
-    find("[data-chosen]").textContent = `${files.length} ${files.length === 1 ? "file" : "files"}, ${(size / 1024).toFixed(1)} KB${files.some(({ path }) => path === "SKILL.md") ? "" : ". There is no SKILL.md at the top"}`;
+    find("[data-chosen]").textContent = `${plural(files.length, "file")}, ${(size / 1024).toFixed(1)} KB${files.some(({ path }) => path === "SKILL.md") ? "" : ". SKILL.md is missing at the top level"}`;
   }
 
   uploadForm.addEventListener("submit", async (event) => {
     event.preventDefault();
     const button = find("[data-submit-upload]");
     clearProblems();
-    if (!NAME.test(nameInput.value.trim())) return problemAt("name", "Use 1 to 64 lower-case letters, digits and hyphens, like my-skill.");
-    if (!files.length) return problemAt("files", "Choose the files of the skill.");
+    if (!NAME.test(nameInput.value.trim())) return problemAt("name", "Use 1 to 64 lowercase letters, digits, dots, hyphens or underscores, for example my-skill.");
+    if (!files.length) return problemAt("files", "Choose the files to upload.");
     button.disabled = true;
     try {
       const bundle = { name: nameInput.value.trim(), files: await Promise.all(files.map(read)) };
       const token = find("#token").value.trim();
-      showUploaded(await ask(API, { bundle, source: "the website", ...(token ? { uploadToken: token } : {}) }));
+      showUploaded(await post(API, { bundle, source: "the website", ...(token ? { uploadToken: token } : {}) }));
     } catch (error) {
       problemAt(FIELD_OF[error.code] ?? "files", error.message);
     } finally {
@@ -200,20 +194,15 @@ if (uploadForm) {
 
   function showUploaded(answer) {
     if (!answer.uploadToken) return location.assign(`/submissions/${answer.id}`);
-    const input = element("input", { id: "new-token", class: "code-input", readonly: "", value: answer.uploadToken });
-    const copy = element("button", { type: "button", class: "plain", "data-copy": "#new-token" }, "Copy");
-    const link = element("a", { class: "button", href: `/submissions/${answer.id}` }, "Follow it");
-    const box = element(
-      "div", { class: "panel good", role: "status" },
-      element("p", {}, element("strong", {}, `Submitted ${answer.skillName}`)),
-      element("label", { for: "new-token" }, "Keep this token: only with it can you upload a new version under this name. It is shown once."),
-      element("p", { class: "copy" }, input, copy),
-      element("p", {}, link),
-    );
-    find("[data-uploaded]").replaceChildren(box);
-    find("[data-uploaded]").hidden = false;
+    const uploaded = find("[data-uploaded]");
+    uploaded.replaceChildren(find("[data-accepted-panel]").content.cloneNode(true));
+    find("[data-skill-name]", uploaded).textContent = answer.skillName;
+    find("#upload-token").value = answer.uploadToken;
+    const link = find("a", uploaded);
+    link.href = `/submissions/${answer.id}`;
+    uploaded.hidden = false;
     uploadForm.hidden = true;
-    offerCopying(box);
+    enableCopyButtons(uploaded);
     link.focus();
   }
 
@@ -222,20 +211,20 @@ if (uploadForm) {
     try {
       return { path, content: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes) };
     } catch {
-      throw new Refusal(400, { code: "invalid_bundle", message: `${path} is not a text file (UTF-8). Leave it out.` });
+      throw new RequestFailed(400, { code: "invalid_bundle", message: `${path} is not a UTF-8 text file. Remove it and try again.` });
     }
   }
 
-  async function walk(entry, before) {
+  async function readTree(entry, before) {
     const path = before + entry.name;
     if (entry.isFile) return [{ path, file: await new Promise((resolve, reject) => entry.file(resolve, reject)) }];
     const reader = entry.createReader();
     const inside = [];
-    for (;;) { // a reader gives at most 100 at a time
+    for (;;) { // readEntries returns at most 100 entries per call
       const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
       if (!some.length) break;
       inside.push(...some);
     }
-    return (await Promise.all(inside.map((one) => walk(one, `${path}/`)))).flat();
+    return (await Promise.all(inside.map((one) => readTree(one, `${path}/`)))).flat();
   }
 }

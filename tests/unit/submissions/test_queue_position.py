@@ -9,7 +9,6 @@ from shared.submissions import queue_position
 from shared.submissions.counters import Hour, drain_rate, get_hours
 from shared.submissions.queue_health import get_queue_status
 from shared.submissions.queue_position import expected_wait, get_waiting
-from shared.web.labels import age, ago, counted, duration, number, size
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
 
@@ -59,21 +58,3 @@ async def test_the_oldest_of_each_active_state_is_known(env):
     await submitted(env, a_bundle("second"))
     status = await within(env, get_queue_status)
     assert [(one.state, one.since) for one in status.oldest] == [(State.RECEIVED, first.updated_at)]
-
-
-def test_times_and_numbers_are_said_in_words():
-    said = {
-        0.0142: "14 ms",
-        1.4: "1.4 s",
-        42: "42 s",
-        130: "2 min 10 s",
-        3600: "1 h",
-        11100: "3 h 5 min",
-        93600: "1 d 2 h",
-    }
-    assert {seconds: duration(timedelta(seconds=seconds)) for seconds in said} == said
-    assert [age(timedelta(seconds=s)) for s in (-5, 59, 61, 7300, 90000)] == ["0 s", "59 s", "1 min", "2 h", "1 d"]
-    assert [ago(NOON - timedelta(seconds=s), NOON) for s in (2, 180)] == ["just now", "3 min ago"]
-    assert [number(n) for n in (None, 0, 12345)] == ["—", "0", "12\u202f345"]
-    assert [counted(n, "entry", "entries") for n in (0, 1)] == ["0 entries", "1 entry"]
-    assert [size(n) for n in (12, 2048, 3 * 1024**2)] == ["12 B", "2.0 KB", "3.0 MB"]

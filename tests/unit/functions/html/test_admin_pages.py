@@ -1,4 +1,4 @@
-"""The admin panel's sign_in_page: sessions, the word on every form, roles, and what a refusal looks like."""
+"""Admin sessions: sign-in, CSRF tokens, roles, and how a failed action looks."""
 
 import base64
 
@@ -26,7 +26,7 @@ async def held(env, name: str = "doubtful"):
 
 @pytest.mark.requirement("S16")
 @pytest.mark.parametrize("route", GETS)
-async def test_without_a_session_there_is_only_the_door(env, route):
+async def test_without_a_session_there_is_only_the_sign_in_page(env, route):
     await held(env)
     page = await call(env, route)
     assert "Admin token" in page.text
@@ -47,7 +47,7 @@ async def test_the_session_cookie_is_closed_and_never_the_token(env):
     assert ADMIN_TOKEN.encode() not in claims
 
 
-async def test_a_wrong_token_is_told_so_beside_the_field(env):
+async def test_a_wrong_token_is_an_error_beside_the_field(env):
     sign_in_page = await call(env, "GET /admin")
     nonce = sign_in_page.cookies[0].partition(";")[0]
     form = {"token": "guess", "csrf_token": csrf_token_in(sign_in_page.text)}
@@ -56,7 +56,7 @@ async def test_a_wrong_token_is_told_so_beside_the_field(env):
     assert "This token is not valid here" in page.text
 
 
-async def test_signing_in_needs_the_word_of_the_door_that_was_opened(env):
+async def test_signing_in_needs_the_csrf_token_of_its_form(env):
     for csrf_token in ("", "0" * 64):
         form = {"token": f"{ADMIN_TOKEN}-admin", "csrf_token": csrf_token}
         assert (await call(env, "POST /admin/sign-in", form=form, cookies=["sign-in=x"])).status == 403
@@ -65,7 +65,7 @@ async def test_signing_in_needs_the_word_of_the_door_that_was_opened(env):
 
 @pytest.mark.requirement("S16")
 @pytest.mark.parametrize("route", POSTS)
-async def test_no_form_works_without_a_session_or_without_its_word(env, route):
+async def test_no_form_works_without_a_session_and_its_csrf_token(env, route):
     submission = await held(env)
     cookie, csrf_token = await signed_in(env)
     form = {"csrf_token": csrf_token, "action": "reject", "why": "because", "id": submission.id}
@@ -80,7 +80,7 @@ async def test_no_form_works_without_a_session_or_without_its_word(env, route):
     assert (await within(env, lambda: get_submission(submission.id))) == submission
 
 
-async def test_the_word_of_one_session_is_no_use_in_another(env):
+async def test_the_csrf_token_of_one_session_is_invalid_in_another(env):
     _, csrf_token = await signed_in(env)
     env.clock.forward(seconds=1)
     other, _ = await signed_in(env)
@@ -123,7 +123,7 @@ async def test_a_decision_goes_through_and_shows_in_the_audit_list(env):
     done = await call(env, route, path, form=form, cookies=[cookie], id=submission.id)
     assert (done.status, done.headers["location"]) == (303, "/admin?done=reject")
     panel = await call(env, "GET /admin", "/admin?done=reject", cookies=[cookie])
-    assert "Its author sees your reason" in panel.text
+    assert "The author can see your reason" in panel.text
     assert "it hides what it does" in panel.text
     assert (await within(env, lambda: get_submission(submission.id))).state == State.REJECTED
 
@@ -152,7 +152,7 @@ async def test_a_reviewer_is_not_offered_what_only_an_admin_may(env):
     for role, offered in (("reviewer", False), ("admin", True)):
         cookie, _ = await signed_in(env, role)
         assert ('value="block"' in (await call(env, "GET /admin", cookies=[cookie])).text) == offered
-        assert ("Pause the queue" in (await call(env, "GET /admin/queue", cookies=[cookie])).text) == offered
+        assert ("Pause queue</button>" in (await call(env, "GET /admin/queue", cookies=[cookie])).text) == offered
 
 
 async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
@@ -161,14 +161,14 @@ async def test_dead_letters_are_retried_one_by_one_or_all_of_a_reason(env):
     for n, submission in enumerate(parked):
         await within(env, lambda n=n, s=submission: store_dead_letter(f"m-{n}", "{}", "failed 5 deliveries", s.id))
     panel = await call(env, "GET /admin/queue", cookies=[cookie])
-    assert "Retry all of “failed 5 deliveries”" in panel.text
+    assert "Retry all with reason “failed 5 deliveries”" in panel.text
     forms = [{"id": "m-0", "action": "retry"}, {"reason": "failed 5 deliveries", "action": "retry"}]
     for form in forms:
         sent = {"csrf_token": csrf_token, "why": "the queue is well again", **form}
         assert (await call(env, "POST /admin/dead-letters", form=sent, cookies=[cookie])).status == 303
     states = [(await within(env, lambda s=s: get_submission(s.id))).state for s in parked]
     assert states == [State.RECEIVED] * 3
-    assert "A message that fails five deliveries" in (await call(env, "GET /admin/queue", cookies=[cookie])).text
+    assert "Messages that fail five deliveries" in (await call(env, "GET /admin/queue", cookies=[cookie])).text
 
 
 async def test_every_panel_acts(env):
@@ -180,7 +180,7 @@ async def test_every_panel_acts(env):
         )
 
     assert (await post("pause", action="pause", hours="2")).status == 303
-    assert "Paused by admin" in (await call(env, "GET /admin", cookies=[cookie])).text
+    assert "Queue paused by admin" in (await call(env, "GET /admin", cookies=[cookie])).text
     assert (await post("pause", action="pause", hours="25")).status == 400
     assert (await post("pause", action="pause", hours="ten")).status == 400
     assert (await post("pause", action="resume")).status == 303

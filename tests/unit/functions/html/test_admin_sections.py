@@ -28,10 +28,10 @@ async def greeter(env):
 
 
 class Panel:
-    """Somebody signed in, who opens sections and sends their forms."""
+    """A signed-in user who opens sections and submits their forms."""
 
-    def __init__(self, env, cookie: str, word: str) -> None:
-        self.env, self.cookie, self.csrf_token = env, cookie, word
+    def __init__(self, env, cookie: str, csrf_token: str) -> None:
+        self.env, self.cookie, self.csrf_token = env, cookie, csrf_token
 
     @classmethod
     async def open(cls, env, role: str = "admin") -> "Panel":
@@ -59,37 +59,37 @@ async def test_a_skill_is_blocked_and_put_back_by_its_name(env, greeter):
     page = await panel.get("/admin/skills?name=greeter")
     assert "Block greeter</button>" in page  # the button names the thing
     page = await panel.done("/admin/skills", action="block", name=NAME)
-    assert "out of the marketplace" in page
+    assert "removed from the marketplace" in page
     assert (await within(env, lambda: find_skill(NAME))).is_blocked
     assert (await within(env, lambda: get_submission(greeter.id))).state == State.BLOCKED
     shown = await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME)
     assert "This skill is blocked. Do not install it" in shown.text
     assert "npx" not in shown.text
     page = await panel.done("/admin/skills", action="unblock", name=NAME)
-    assert "The block is lifted" in page
+    assert "Unblocked" in page
     assert not (await within(env, lambda: find_skill(NAME))).is_blocked
 
 
-async def test_a_version_is_withdrawn_and_put_back(env, greeter):
+async def test_a_version_is_yanked_and_unyanked(env, greeter):
     panel = await Panel.open(env)
-    assert "This version is withdrawn" in await panel.done("/admin/skills", action="yank", name=NAME, version="1.0.0")
+    assert "Version yanked" in await panel.done("/admin/skills", action="yank", name=NAME, version="1.0.0")
     assert (await within(env, lambda: get_versions(NAME)))[0].is_yanked
     shown = await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME)
-    assert "Every version of this skill was withdrawn" in shown.text
+    assert "Every version of this skill has been yanked" in shown.text
     assert "because of this test" in shown.text
     assert "npx" not in shown.text
     await panel.done("/admin/skills", action="unyank", name=NAME, version="1.0.0")
     assert not (await within(env, lambda: get_versions(NAME)))[0].is_yanked
 
 
-async def test_a_skill_is_scanned_again_and_deleted_for_good(env, greeter):
+async def test_a_skill_is_rescanned_and_deleted_permanently(env, greeter):
     panel = await Panel.open(env)
-    assert "Scanned again" in await panel.done("/admin/skills", action="rescan", name=NAME)
-    assert "never used again" in await panel.done("/admin/skills", action="delete", name=NAME)
+    assert "Rescanned" in await panel.done("/admin/skills", action="rescan", name=NAME)
+    assert "Its name cannot be reused" in await panel.done("/admin/skills", action="delete", name=NAME)
     assert (await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME)).status == 404
 
 
-async def test_a_name_that_nobody_or_several_have_is_told(env, greeter):
+async def test_a_name_of_no_skill_or_of_several_is_an_error(env, greeter):
     panel = await Panel.open(env)
     assert "There is no skill" in await panel.get("/admin/skills?name=nobody")
     refused = await panel.post("/admin/skills", action="block", name="o/r/nobody")
@@ -99,7 +99,7 @@ async def test_a_name_that_nobody_or_several_have_is_told(env, greeter):
     assert (refused.status, "Say why" in refused.text) == (400, True)
 
 
-async def test_a_reader_is_heard_and_the_report_settled(env, greeter):
+async def test_a_report_is_listed_and_resolved(env, greeter):
     await within(env, lambda: add_report(NAME, "misleading", "<b>It does not greet.</b>", now()))
     panel = await Panel.open(env)
     assert "<b>1</b> open report<" in await panel.get("/admin")
@@ -107,15 +107,15 @@ async def test_a_reader_is_heard_and_the_report_settled(env, greeter):
     assert "&lt;b&gt;It does not greet.&lt;/b&gt;" in page
     report_id = re.search(r'action="/admin/reports">.*?name="id" value="([^"]+)"', page, re.DOTALL)[1]
     page = await panel.done("/admin/reports", id=report_id)
-    assert "Settled" in page
+    assert "Report resolved" in page
     assert (await within(env, list_reports)).reports == []
 
 
 async def test_the_blocklist_is_added_to_and_removed_from(env, greeter):
     panel = await Panel.open(env)
-    assert "Nothing is on it" in await panel.get("/admin/blocklist")
+    assert "The blocklist is empty" in await panel.get("/admin/blocklist")
     page = await panel.done("/admin/blocklist", action="add", skillName=NAME, severity="critical")
-    assert "It is on the blocklist" in page
+    assert "Added to the blocklist" in page
     [entry], _ = await within(env, list_blocks)
     assert (entry.skill_name, entry.severity, entry.reason) == (NAME, "critical", "because of this test")
     assert (await within(env, lambda: find_skill(NAME))).is_blocked
@@ -123,7 +123,7 @@ async def test_the_blocklist_is_added_to_and_removed_from(env, greeter):
     assert await within(env, list_blocks) == ([], [])
 
 
-async def test_an_entry_that_could_not_take_a_skill_out_says_which_and_how_to_go_on(env, greeter, monkeypatch):
+async def test_an_entry_that_could_not_remove_a_skill_names_it_and_how_to_retry(env, greeter, monkeypatch):
     async def always_changed(skill, reason, actor):
         raise Conflict("It has changed.")
 
@@ -131,18 +131,18 @@ async def test_an_entry_that_could_not_take_a_skill_out_says_which_and_how_to_go
     form = {"action": "add", "skillName": NAME, "severity": "critical"}
     with monkeypatch.context() as patched:
         patched.setattr("shared.marketplace.skill_admin.block_by_entry", always_changed)
-        told = await panel.post("/admin/blocklist", **form)
-    assert told.status == 409
-    assert f"could be taken out of the marketplace: {NAME}. Add it again" in told.text
-    assert f'value="{NAME}"' in told.text  # so that sending the form once more is all there is to do
-    assert "It is on the blocklist" in await panel.done("/admin/blocklist", **form)
+        failed = await panel.post("/admin/blocklist", **form)
+    assert failed.status == 409
+    assert f"could not be removed from the marketplace: {NAME}. Add the entry again" in failed.text
+    assert f'value="{NAME}"' in failed.text  # so that sending the form once more is all there is to do
+    assert "Added to the blocklist" in await panel.done("/admin/blocklist", **form)
 
 
 @pytest.mark.parametrize(
     ("form", "text"),
     [
         ({"skillName": "google"}, "Say in which repository"),  # never every skill of a name by accident
-        ({"skillName": " "}, "Say which skill"),
+        ({"skillName": " "}, "Enter the name of the skill"),
         ({"skillName": NAME, "severity": "mild"}, "must be one of"),
         ({"skillName": "google", "sourceUrl": "https://evil.example/x"}, "not the address of a GitHub repository"),
         ({"skillName": "google", "global": "yes", "contentHash": "0" * 64}, "not both"),
@@ -162,7 +162,7 @@ async def test_a_token_is_revoked_and_its_session_is_over(env):
     reviewer = await Panel.open(env, "reviewer")
     panel = await Panel.open(env)
     page = await panel.get("/admin/access")
-    assert page.count("Revoke the token of") == 1  # never one's own
+    assert page.count("Revoke token of") == 1  # never one's own
     token_id = re.search(r'action="/admin/tokens">.*?name="id" value="([0-9a-f]{12})"', page, re.DOTALL)[1]
     page = await panel.done("/admin/tokens", id=token_id)
     assert "by admin: because of this test" in page
@@ -171,7 +171,7 @@ async def test_a_token_is_revoked_and_its_session_is_over(env):
 
 async def test_a_reviewer_sees_no_tokens_and_changes_neither_skills_nor_the_blocklist(env, greeter):
     reviewer = await Panel.open(env, "reviewer")
-    assert "Only an admin may see who holds a token" in await reviewer.get("/admin/access")
+    assert "Only admins can view tokens" in await reviewer.get("/admin/access")
     for path in ("/admin/skills?name=greeter", "/admin/blocklist"):
         assert 'name="why"' not in await reviewer.get(path)
     for path, form in (
@@ -194,31 +194,31 @@ async def test_what_was_blocked_by_a_person_is_lifted_from_the_review(env, greet
         assert (await within(env, lambda: get_submission(greeter.id))).state == state
 
 
-async def test_a_count_of_many_records_says_how_far_it_is_and_goes_on(env, monkeypatch):
+async def test_a_recount_of_many_records_shows_its_progress_and_continues(env, monkeypatch):
     monkeypatch.setattr("shared.moderation.recount_walk.RECORDS_PER_PAGE", 2)
     monkeypatch.setattr("shared.moderation.recount_walk.PAGES_AT_ONCE", 1)
     for n in range(3):
         await submitted(env, a_bundle(f"counted-{n}"))
     panel = await Panel.open(env)
     page = (await panel.post("/admin/recount")).text
-    assert "2 of 3 records read so far" in page
+    assert "2 of 3 records read." in page
     cursor = re.search('name="cursor" value="([^"]+)"', page)[1]
-    assert "3 of 3 records read so far" in (await panel.post("/admin/recount", cursor=cursor)).text
+    assert "3 of 3 records read." in (await panel.post("/admin/recount", cursor=cursor)).text
     assert "No drift: 3 submissions" in (await panel.post("/admin/recount", cursor=cursor)).text
     assert "does not belong" in (await panel.post("/admin/recount", cursor="made up")).text
     env.clock.forward(hours=1)
     assert "left for too long" in (await panel.post("/admin/recount", cursor=cursor)).text
     refused = await panel.post("/admin/recount", action="repair")
-    assert "Not every record is read yet" in await panel.get(refused.headers["location"])
+    assert "the recount has not read every record yet" in await panel.get(refused.headers["location"])
 
 
-async def test_counters_that_are_wrong_are_set_right_with_a_reason(env):
+async def test_wrong_counters_are_repaired_with_a_reason(env):
     await submitted(env, a_bundle("counted"))
     key = next(key for key in COUNTER_KEYS if key in env.kv.items)
     env.kv.items[key].attrs["RECEIVED"] += 2
     panel = await Panel.open(env)
     page = (await panel.post("/admin/recount")).text
-    assert "The counters and the records differ" in page
-    assert "Set the counters right" in page
-    assert "set right" in await panel.done("/admin/recount", action="repair")
+    assert "Counters and records differ" in page
+    assert "Queued (RECEIVED)</td>" in page
+    assert "Counters repaired" in await panel.done("/admin/recount", action="repair")
     assert "No drift" in (await panel.post("/admin/recount")).text

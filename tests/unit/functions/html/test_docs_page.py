@@ -45,7 +45,7 @@ async def test_examples_are_commands_a_shell_reads(env):
         words = shlex.split(example.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&"))
         assert words[0] == "curl"
         assert words[2].startswith("$URL/api/v1/")
-        assert not {"{", "…", "%"} & set(words[2]), "whoever copies it can see what to fill in"
+        assert not {"{", "…", "%"} & set(words[2]), "a reader sees what to fill in"
 
 
 async def test_a_signed_route_says_how_it_is_signed(env):
@@ -70,7 +70,7 @@ async def test_a_signed_route_says_how_it_is_signed(env):
     ],
     ids=str,
 )
-def test_a_type_is_told_in_words(schema, words):
+def test_a_type_is_described_in_words(schema, words):
     assert "".join(piece["text"] for piece in type_of(schema)) == words
 
 

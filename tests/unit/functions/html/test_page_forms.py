@@ -1,4 +1,4 @@
-"""Forms that anybody may send: limited by address, and never sent in a visitor's name by another site."""
+"""Public forms: rate limited by address, and rejected from other sites."""
 
 import dataclasses
 import re
@@ -50,7 +50,7 @@ async def test_the_addresses_that_the_command_line_client_opens_lead_to_the_form
     assert (followed.status, followed.headers["location"]) == (303, f"/submissions/{submission.id}")
 
 
-async def test_a_skill_may_be_named_and_a_name_that_is_none_is_told_beside_its_field(env):
+async def test_a_single_skill_may_be_named_and_an_invalid_name_is_an_error_beside_its_field(env):
     form = {"repoUrl": "https://github.com/o/r", "skillName": "PDF!"}
     refused = await call(env, "POST /submit", form=form)
     assert refused.status == 400
@@ -82,8 +82,8 @@ async def test_a_reader_reports_a_skill_and_is_thanked(env):
     [report] = (await within(env, list_reports)).reports
     assert (report.skill_name, report.type, report.description) == (NAME, "malicious", "It reads ~/.ssh.")
     page = await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}?reported=1", proxy=NAME)
-    assert "A reviewer reads your report" in page.text
-    assert "a report is open" in page.text  # and it costs trust at once
+    assert "A reviewer will look at your report" in page.text
+    assert "has open reports" in page.text  # and it lowers the trust score at once
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ async def test_a_report_of_nothing_is_not_found(env):
     assert (await call(env, "POST /skills/{proxy+}", f"/skills/{path}", form={}, proxy=path)).status == 404
 
 
-def test_every_kind_of_report_has_words():
+def test_every_type_of_report_has_a_label():
     assert tuple(labels.REPORT_TYPES) == REPORT_TYPES

@@ -52,7 +52,7 @@ async def test_an_empty_queue_says_so_and_shows_true_zeros(env):
     page = await call(env, "GET /queue")
     assert page.status == 200
     assert figures(page.text) == dict.fromkeys(CARDS, "0")
-    assert "Nothing was submitted yet" in page.text
+    assert "No submissions yet" in page.text
 
 
 async def test_one_submission_is_there_with_its_place(env):
@@ -102,11 +102,11 @@ async def test_a_card_filters_and_the_age_column_turns_the_order(env):
         f"q={'x' * 201}",
     ],
 )
-async def test_what_cannot_be_served_is_told_on_a_page(env, query):
+async def test_a_query_that_cannot_be_served_is_an_error_page(env, query):
     page = await call(env, "GET /queue", f"/queue?{query}")
     assert page.status == 400
     assert page.headers["content-type"].startswith("text/html")
-    assert "That does not work" in page.text
+    assert "Bad request" in page.text
 
 
 async def test_submissions_are_searched_by_words_and_the_words_stay_in_the_form(env):
@@ -115,14 +115,14 @@ async def test_submissions_are_searched_by_words_and_the_words_stay_in_the_form(
     page = await call(env, "GET /queue", "/queue?q=pdf+form")
     assert rows(page.text) == [(good.id, "RECEIVED")]
     assert 'value="pdf form"' in page.text
-    assert "1 submission fits" in page.text
+    assert "1 result<" in page.text
     assert figures(page.text)["total"] == "2"  # the cards are about all of them
     assert rows((await call(env, "GET /queue", f"/queue?q={good.id}")).text) == [(good.id, "RECEIVED")]
     assert len(rows((await call(env, "GET /queue", "/queue?q=+")).text)) == 2
-    assert "No submission matches" in (await call(env, "GET /queue", "/queue?q=nothing+like+it")).text
+    assert "No submissions found" in (await call(env, "GET /queue", "/queue?q=nothing+like+it")).text
 
 
-async def test_a_search_goes_on_where_the_page_ends(env, monkeypatch):
+async def test_a_search_continues_on_the_next_page(env, monkeypatch):
     monkeypatch.setattr("functions.html.queue_pages.ROWS", 2)
     for n in range(5):
         await submitted(env, a_bundle(f"pdf-{n}"))
@@ -149,7 +149,7 @@ async def test_a_counter_that_cannot_be_read_is_a_dash_and_a_banner_never_a_zero
     page = await call(env, "GET /queue")
     assert page.status == 200
     assert figures(page.text) == dict.fromkeys(CARDS, "—")
-    assert "could not be read" in page.text
+    assert "temporarily unavailable" in page.text
     assert len(rows(page.text)) == 1
 
 
@@ -160,11 +160,11 @@ async def test_a_store_that_does_not_answer_is_503_never_an_empty_queue():
 
     page = await call(memory_env(Down), "GET /queue")
     assert (page.status, page.headers["retry-after"]) == (503, "5")
-    assert "Not reachable just now" in page.text
-    assert "Nothing was submitted" not in page.text
+    assert "Service unavailable" in page.text
+    assert "No submissions yet" not in page.text
 
 
-async def test_a_pause_is_told_with_its_end(env):
+async def test_a_pause_is_shown_with_its_end(env):
     await within(env, lambda: pause_queue("anna", "the store moves", timedelta(hours=1)))
     page = await call(env, "GET /queue")
     assert "paused until 04:04 UTC (the store moves)" in page.text
@@ -232,8 +232,8 @@ async def test_a_submission_is_a_story_with_durations_and_what_is_next(env):
     page = await call(env, "GET /submissions/{id}", f"/submissions/{submission.id}", id=submission.id)
     assert "Rejected: SKILL.md cannot be used" in page.text
     assert "1.4 s" in page.text
-    assert "Fix what the reason names" in page.text
-    assert re.findall(r"</svg><b>([^<]+)</b>", page.text) == ["Waiting", "Scanning", "Rejected"]
+    assert "Waiting for the author." in page.text
+    assert re.findall(r"</svg><b>([^<]+)</b>", page.text) == ["Queued", "Scanning", "Rejected"]
 
 
 async def test_what_was_scanned_links_to_reports_that_are_there(env):
@@ -247,24 +247,24 @@ async def test_what_was_scanned_links_to_reports_that_are_there(env):
     assert "/report" not in (await call(env, "GET /submissions/{id}", id=waiting.id)).text
 
 
-async def test_one_that_waits_is_told_its_place_and_an_honest_wait(env):
+async def test_a_queued_submission_shows_its_position_and_an_honest_wait(env):
     await many_waiting(env, 41)
     ids = [row_id for row_id, _ in rows((await call(env, "GET /queue", "/queue?sortDir=asc")).text)]
 
     async def sentence(n: int) -> str:
         return (await call(env, "GET /submissions/{id}", id=ids[n - 1])).text
 
-    assert "It is next." in await sentence(1)
-    assert "It is number 41 in line." in await sentence(41)  # nothing was finished lately: no pace, no promise
+    assert "It is next in the queue." in await sentence(1)
+    assert "Position 41 in the queue." in await sentence(41)  # nothing was finished lately: no estimate
     await many(env, 60)
-    assert "It is number 41 in line, about 11 min from its turn." in await sentence(41)
-    assert "It is number 20 in line." in await sentence(20)  # taken at once
+    assert "Position 41 in the queue, estimated wait 11 min." in await sentence(41)
+    assert "Position 20 in the queue." in await sentence(20)  # taken at once
 
 
 async def test_an_unknown_submission_is_a_404_page(env):
     page = await call(env, "GET /submissions/{id}", "/submissions/sub_x", id="sub_x")
     assert page.status == 404
-    assert "Nothing here" in page.text
+    assert "Page not found" in page.text
 
 
 async def test_a_short_name_leads_to_the_skill_and_the_skill_shows_its_text(env):
@@ -279,12 +279,12 @@ async def test_a_short_name_leads_to_the_skill_and_the_skill_shows_its_text(env)
     assert "<h3>greeter</h3>" in page.text
 
 
-async def test_scanners_elsewhere_and_the_repository_are_part_of_the_evidence(env):
+async def test_third_party_scans_are_part_of_the_evidence(env):
     submission = await published(env)
     await report(env, await claim(env))
     page = await call(env, "GET /skills/{proxy+}", f"/skills/{submission.skill_name}", proxy=submission.skill_name)
-    assert "<dt>bandit</dt><dd>nothing to report, 97 of 100</dd>" in page.text
-    assert "<dt>other</dt><dd>asked, not started</dd>" in page.text
+    assert "<dt>bandit</dt><dd>Passed, 97 of 100</dd>" in page.text
+    assert "<dt>other</dt><dd>Queued</dd>" in page.text
 
 
 async def test_two_versions_show_what_changed(env):
@@ -309,7 +309,7 @@ async def test_a_repository_submitted_by_form_leads_to_its_submission(env):
     assert page.headers["location"].startswith("/submissions/sub_")
 
 
-async def test_a_wrong_address_is_told_beside_its_field_and_nothing_typed_is_lost(env):
+async def test_a_wrong_repository_url_is_an_error_beside_its_field_and_the_input_is_kept(env):
     page = await call(env, "POST /submit", form={"repoUrl": 'https://evil.example/"><script>', "skillPath": "a/b"})
     assert page.status == 400
     assert "not the address of a GitHub repository" in page.text
@@ -327,14 +327,14 @@ async def test_files_uploaded_by_form_are_submitted_and_the_token_is_shown_once(
     assert files == {"SKILL.md": text, "run.py": "print('ü')\r\n".encode()}
     again = await call(env, "POST /submit", body=body, headers=headers)
     assert "Already submitted" in again.text
-    assert "readonly" not in again.text
+    assert not re.search(r'readonly value="[0-9a-f]', again.text)
 
 
-async def test_an_upload_that_is_refused_says_why_beside_its_field(env):
+async def test_a_rejected_upload_shows_the_error_beside_its_field(env):
     for fields, files, text in (
         ({"name": "Mine!"}, {"SKILL.md": b"x"}, "cannot be a skill"),
         ({"name": "mine"}, {}, "1 to 500 files"),
-        ({"name": "mine"}, {"a.bin": b"\xff\xfe"}, "not a text file"),
+        ({"name": "mine"}, {"a.bin": b"\xff\xfe"}, "not a UTF-8 text file"),
     ):
         body, headers = multipart(fields, files)
         page = await call(env, "POST /submit", body=body, headers=headers)

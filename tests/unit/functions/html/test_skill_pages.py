@@ -74,28 +74,28 @@ async def test_a_version_whose_content_is_banned_is_marked_and_not_shown(env):
         ("q=&category=&tier=&author=&sort=", ["csv-cleaner", "pdf-reader", "pdf-forms"]),  # a form with nothing in it
     ],
 )
-async def test_what_is_asked_for_is_in_the_address_and_on_the_page(env, query, shown):
+async def test_a_search_is_in_the_url_and_on_the_page(env, query, shown):
     await fill(env)
     page = await call(env, "GET /skills", f"/skills?{query}")
     assert (page.status, names(page.text)) == (200, shown)
-    assert ("No skill matches" in page.text) == (not shown)
+    assert ("No skills found" in page.text) == (not shown)
 
 
-async def test_the_form_keeps_what_was_asked_for(env):
+async def test_the_form_keeps_the_search(env):
     await fill(env)
     page = await call(env, "GET /skills", "/skills?q=pdf&category=documents&tier=SCANNED&author=uploads&sort=newest")
     for field in ('name="q" type="search" maxlength="200" value="pdf"', 'value="documents"', 'value="uploads"'):
         assert field in page.text
     assert 'value="SCANNED" selected' in page.text
     assert 'value="newest" selected' in page.text
-    assert "2 skills fit, newest first" in page.text
+    assert "2 results, newest first" in page.text
 
 
 @pytest.mark.parametrize("query", ["tier=GOLD", "sort=name", "page=2", f"q={'x' * 201}", "cursor=x", "q=a&q=b"])
-async def test_what_cannot_be_served_is_told_and_never_ignored(env, query):
+async def test_a_query_that_cannot_be_served_is_an_error_and_never_ignored(env, query):
     page = await call(env, "GET /skills", f"/skills?{query}")
     assert page.status == 400
-    assert "That does not work" in page.text
+    assert "Bad request" in page.text
 
 
 async def test_a_cursor_fits_only_the_search_it_was_made_for(env, monkeypatch):
@@ -113,12 +113,12 @@ async def test_the_points_of_a_skill_add_up_to_its_trust(env):
     name = "uploads/anonymous/pdf-forms"
     page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
     total = re.search(r'<p class="score"><b>(\d+)</b> of 100', page.text)[1]
-    points = re.findall(r'title="Points of 100">\+([\d.]+)<', page.text)
+    points = re.findall(r'title="Points out of 100">\+([\d.]+)<', page.text)
     assert int(total) == round(sum(map(float, points))) == 40
-    assert "Community: never blocked, no open report, not 90 days old yet, 0 installs" in page.text
+    assert "Community: never blocked, no open reports, under 90 days old, 0 installs" in page.text
 
 
-async def test_installs_are_told_and_an_upload_has_no_repository(env):
+async def test_installs_are_shown_and_an_upload_has_no_repository(env):
     accepted = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
     await processed(env, accepted.submission)
     name = "uploads/anonymous/greeter"
@@ -132,23 +132,21 @@ async def test_a_badge_is_shown_and_its_snippet_leads_back_here(env):
     name = "uploads/anonymous/pdf-forms"
     headers = {"host": "skills.example", "x-forwarded-proto": "https"}
     page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name, headers=headers)
-    badge = re.search(r'<img src="([^"]+)" alt="The badge of pdf-forms"', page.text)[1]
+    badge = re.search(r'<img src="([^"]+)" alt="Badge of pdf-forms"', page.text)[1]
     answer = await call(env, "GET /api/v1/skills/{proxy+}", badge, proxy=badge.removeprefix("/api/v1/skills/"))
     assert (answer.status, answer.headers["content-type"]) == (200, "image/svg+xml; charset=utf-8")
     snippet = f"[![pdf-forms](https://skills.example{badge})](https://skills.example/skills/{name})"
     assert snippet in page.text
 
 
-async def test_another_blocked_skill_of_the_same_owner_is_told(env):
+async def test_a_blocked_skill_of_the_same_owner_is_a_warning(env):
     await put_skills(env.kv, a_skill("acme/tools/good", 1), a_skill("acme/tools/bad", 2))
     await within(env, lambda: block_skill("acme/tools/bad", "it steals", "admin:anna"))
     page = await call(env, "GET /skills/{proxy+}", "/skills/acme/tools/good", proxy="acme/tools/good")
-    assert "Its author has other skills that were blocked" in page.text
-    assert "The text could not be read just now" in page.text  # and a page without its files is still a page
+    assert "Other skills by this author have been blocked" in page.text
+    assert "The text is temporarily unavailable" in page.text  # and a page without its files is still a page
     blocked = await call(env, "GET /skills/{proxy+}", "/skills/acme/tools/bad", proxy="acme/tools/bad")
-    assert (
-        "This skill is blocked. Do not install it, and remove it where it is installed. Why: it steals" in blocked.text
-    )
+    assert "This skill is blocked. Do not install it; uninstall existing copies. Reason: it steals" in blocked.text
     assert "npx" not in blocked.text
     assert "The text of a blocked skill is not shown" in blocked.text
 
@@ -161,8 +159,8 @@ async def test_the_changes_of_a_blocked_skill_are_not_shown_either(env):
     await processed(env, again.submission)
     name = first.submission.skill_name
     address = f"/skills/{name}?from=1.0.0&to=1.0.1"
-    assert "What changed from 1.0.0" in (await call(env, "GET /skills/{proxy+}", address, proxy=name)).text
+    assert "Changes from 1.0.0" in (await call(env, "GET /skills/{proxy+}", address, proxy=name)).text
     await within(env, lambda: block_skill(name, "it steals keys", "admin:anna"))
     page = await call(env, "GET /skills/{proxy+}", address, proxy=name)
     assert page.status == 200
-    assert "What changed from" not in page.text
+    assert "Changes from" not in page.text
