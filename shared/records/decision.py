@@ -171,7 +171,7 @@ def _weigh(tier1_verdict: str, incomplete: bool, judged: Judged, because: str) -
     if judged is Judged.UNDECIDED:
         return _held("The judge could not decide", because, "judge")
     if incomplete:
-        return _held("Some files could not be scanned", because, "rule")
+        return _held("Some content could not be scanned", because, "rule")
     if tier1_verdict == "CONCERNS" and judged is Judged.NONE:
         return _held("The scan has concerns and no judge is configured", because, "rule")
     return _approved(tier1_verdict, judged)

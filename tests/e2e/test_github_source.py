@@ -168,7 +168,7 @@ def test_hostile_archives_end_with_their_reason_and_leave_nothing_on_disk(platfo
     hostile(github, "huge", Member("noise", random.Random(1).randbytes(51 * MB)), level=0)
     hostile(github, "bomb", Member("zeros", bytes(64 * MB)))
     ends = {
-        "linked": ("ON_HOLD", "not all of it could be scanned|[Ll]ink"),
+        "linked": ("ON_HOLD", "Some content could not be scanned|[Ll]ink"),
         "climbing": ("BLOCKED", "A file name reaches outside the skill"),
         "rooted": ("BLOCKED", "A file name reaches outside the skill"),
         "huge": ("REJECTED", "larger than 50 MB"),

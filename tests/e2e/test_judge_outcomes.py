@@ -62,7 +62,7 @@ def test_every_answer_of_the_judge_leads_where_the_table_says(platform, bedrock)
         "judged-junk": ("junk", "Sum the file up.", "ON_HOLD", "the judge could not decide: The judge gave no usable"),
         "weighed": ("pass", f"{REVIEWED}\n\nThat is all.", "PUBLISHED", ""),
         "obeyed-rule": ("obeys", obeyed, "BLOCKED", "Blocked until a person has looked at it"),
-        "obeyed-unseen": ("obeys", OBEY_ME, "ON_HOLD", "not all of it could be scanned"),
+        "obeyed-unseen": ("obeys", OBEY_ME, "ON_HOLD", "Some content could not be scanned"),
     }
     bedrock.about = {f"# {name}\n": mode for name, (mode, *_) in cases.items()} | {"# hanging\n": "hang"}
     hanging = post(platform, "hanging", skill_md("hanging", "Sum the file up."))[1]["id"]
