@@ -26,7 +26,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run admin-token check check-format check-lint check-types check-layers test test-fast test-deep test-mutants soak bench screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run admin-token check test test-fast test-deep test-mutants soak bench screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -56,6 +56,7 @@ admin-token: setup ## make a token for the admin API and print it once (NAME=ann
 check: setup ## format, lint, types, import layers
 	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers
 
+.PHONY: check-format check-lint check-types check-layers
 check-format:
 	$(BIN)/ruff format --check .
 
