@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tests.faults.guards import Guard
-from tests.faults.switches import Answer, Refusal, Returned, Value, Within, always
+from tests.faults.switches import always, in_result, value, within
 
 HTTP = "tests/integration/test_github_http.py::"
 
@@ -70,6 +70,10 @@ def _for_ever(put):
     return lambda key, doc, attrs, expect: put(key, doc, {}, expect)
 
 
+def _any_role(original):
+    return lambda token, role: token
+
+
 def _asking_about_all(original):
     return lambda verdict, *about: verdict == "FAIL" or original(verdict, *about)
 
@@ -82,31 +86,30 @@ def _approving(certain, because):
 
 
 ALWAYS_EQUAL = always(True)
-ANY_ROLE = Answer(lambda _: lambda token, role: token)
 
 ATTACK_GUARDS = [
     Guard(
         "a role is asked for",
-        {f"shared.{module}:require_role": ANY_ROLE for module in ("access.auth", "moderation.submission_decisions")},
+        {f"shared.{module}:require_role": _any_role for module in ("access.auth", "moderation.submission_decisions")},
     ),
-    Guard("the queue has a cap", {"shared.submissions.intake:_refuse_when_full": Refusal(10**9)}),
-    Guard("archives have caps", {f"shared.github.archive:MAX_{what}": Value(10**9) for what in ("MEMBERS", "DEPTH")}),
+    Guard("the queue has a cap", {"shared.submissions.intake:_refuse_when_full": always(10**9)}),
+    Guard("archives have caps", {f"shared.github.archive:MAX_{what}": value(10**9) for what in ("MEMBERS", "DEPTH")}),
     Guard(
         "uploads have caps",
-        {f"shared.submissions.skill_source:MAX_{what}": Value(10**9) for what in ("FILES", "BUNDLE")},
+        {f"shared.submissions.skill_source:MAX_{what}": value(10**9) for what in ("FILES", "BUNDLE")},
     ),
     Guard("unsafe members are kept out", {"shared.github.archive:_is_safe": always(True)}),
     Guard("a path stays in its folder", {"shared.submissions.skill_source:_is_safe_part": always(True)}),
     Guard(
         "an archive has one reading",
-        {"shared.github.archive:_one_name": Answer(lambda _: lambda in_header, extended: extended or in_header)},
+        {"shared.github.archive:_one_name": lambda _: lambda in_header, extended: extended or in_header},
     ),
     Guard("an upload has one reading", {"shared.submissions.skill_source:_refuse_same_places": always(None)}),
     Guard(
         "redirects stay with GitHub",
         {
-            "shared.github.http:GitHubHttp._archive_address": Answer(_following),
-            "shared.github.http:GitHubHttp._moved_to": Answer(_following_in_the_api),
+            "shared.github.http:GitHubHttp._archive_address": _following,
+            "shared.github.http:GitHubHttp._moved_to": _following_in_the_api,
         },
         [f"{HTTP}test_an_archive_comes_from_githubs_download_host_only"],
     ),
@@ -114,51 +117,45 @@ ATTACK_GUARDS = [
     Guard("a commit is the repository's own", {"shared.github.client:GitHub._check_ancestor": always(None)}),
     Guard(
         "pages escape what people wrote",
-        {"jinja2:Template.render": Answer(_unescaped), "functions.api.skill_badge:escape": Answer(lambda _: str)},
+        {"jinja2:Template.render": _unescaped, "functions.api.skill_badge:escape": lambda _: str},
     ),
-    Guard(
-        "a way back stays here", {"functions.html.queue_pages:_safe_redirect_path": Answer(lambda _: lambda back: back)}
-    ),
-    Guard("a limit is a number in its range", {"functions.http.operations:_converted": Answer(_any_value)}),
+    Guard("a way back stays here", {"functions.html.queue_pages:_safe_redirect_path": lambda _: lambda back: back}),
+    Guard("a limit is a number in its range", {"functions.http.operations:_converted": _any_value}),
     Guard("cursors are signed", {"shared.access.cursor:is_same": ALWAYS_EQUAL}),
-    Guard("a key of JSON is there once", {"functions.http.request:_once_each": Answer(lambda _: dict)}),
+    Guard("a key of JSON is there once", {"functions.http.request:_once_each": lambda _: dict}),
     Guard(
         "what is uploaded is text",
-        {
-            "shared.submissions.skill_source:_encode": Answer(
-                lambda _: lambda path, text: text.encode(errors="surrogatepass")
-            )
-        },
+        {"shared.submissions.skill_source:_encode": lambda _: lambda path, text: text.encode(errors="surrogatepass")},
     ),
-    Guard("look-alikes are one upload", {"shared.submissions.intake:look_alike": Answer(lambda _: lambda slug: slug)}),
+    Guard("look-alikes are one upload", {"shared.submissions.intake:look_alike": lambda _: lambda slug: slug}),
     Guard(
         "a look-alike of a published name is a finding",
         {"shared.verification.verification:_confused_with": always(None)},
     ),
-    Guard("some names are reserved", {"shared.submissions.skill_source:RESERVED_SLUGS": Value(frozenset())}),
-    Guard("only little is compared line by line", {"shared.marketplace.diffs:MAX_CELLS": Value(10**9)}),
+    Guard("some names are reserved", {"shared.submissions.skill_source:RESERVED_SLUGS": value(frozenset())}),
+    Guard("only little is compared line by line", {"shared.marketplace.diffs:MAX_CELLS": value(10**9)}),
     Guard(
         "the judge clears no block rule",
         {
-            "shared.verification.verification:asks_judge": Answer(_asking_about_all),
-            "shared.records.decision:_failed": Answer(lambda _: _approving),
+            "shared.verification.verification:asks_judge": _asking_about_all,
+            "shared.records.decision:_failed": lambda _: _approving,
         },
     ),
     Guard("tokens are compared", {"shared.access.auth:is_same": ALWAYS_EQUAL}),
-    Guard("a revoked token is nobody's", {"shared.access.auth:get_kv": Returned(Within(get=always(None)))}),
-    Guard("a stranger sees named fields only", {"functions.api.submissions:detail_of": Answer(_showing_all)}),
+    Guard("a revoked token is nobody's", {"shared.access.auth:get_kv": in_result(within(get=always(None)))}),
+    Guard("a stranger sees named fields only", {"functions.api.submissions:detail_of": _showing_all}),
     Guard(
         "a body has no other fields",
-        {f"functions.{module}:fit": Answer(_open_to_more) for module in ("http.request", "http.operations")},
+        {f"functions.{module}:fit": _open_to_more for module in ("http.request", "http.operations")},
     ),
     Guard("signatures are compared", {"shared.access.webhook_auth:is_same": ALWAYS_EQUAL}),
-    Guard("a seen signature goes by itself", {"shared.access.webhook_auth:Put": Answer(_for_ever)}),
-    Guard("a broken secret is not quoted", {"shared.storage.secret_store:_parse": Answer(_quoting)}),
-    Guard("a fault of ours shows no internals", {"functions.http.routes:problem_of": Answer(_with_internals)}),
+    Guard("a seen signature goes by itself", {"shared.access.webhook_auth:Put": _for_ever}),
+    Guard("a broken secret is not quoted", {"shared.storage.secret_store:_parse": _quoting}),
+    Guard("a fault of ours shows no internals", {"functions.http.routes:problem_of": _with_internals}),
     Guard(
         "events of another source are refused",
         {
-            "functions.consumer:records_of": Answer(lambda _: lambda event: event.get("Records", [])),
+            "functions.consumer:records_of": lambda _: lambda event: event.get("Records", []),
             "functions.http.routes:_refuse_other_events": always(None),
         },
     ),

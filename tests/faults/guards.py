@@ -1,18 +1,13 @@
 """Every guard of the platform with a way to switch it off, for tests alone: nothing in production knows of these.
 
-A guard is switched off by replacing the name it goes by. Whoever then runs the tests of its rows in
-docs/reliability.md, those named here or, where there are neither, the model must see it fail: a guard whose removal
-nobody notices is not tested. Its switches also tell how often it mattered.
+A guard is switched off by replacing it under its name. The tests of its rows in docs/reliability.md and those named
+here must then fail; where there are neither, the model must.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
-from typing import Any
-from unittest.mock import patch
 
 import msgspec
 from msgspec.structs import fields as fields_of
@@ -21,22 +16,20 @@ from shared.access import idempotency
 from shared.errors import Refused
 from shared.records.submissions import LEASED_STATES, State, move
 from tests.faults.switches import (
-    Answer,
-    AnsweredValue,
-    Effect,
     Equal,
-    Forgotten,
-    InTurn,
     ModuleLevel,
-    OneTry,
-    Returned,
     Switch,
-    Unguarded,
-    Untimed,
-    Value,
-    Within,
     always,
-    unless_asking,
+    blocking,
+    in_result,
+    no_effect,
+    one_try,
+    replaced,
+    unguarded,
+    untimed,
+    value,
+    within,
+    without_argument,
 )
 
 MODEL = "tests/faults/test_recovery_model.py::"
@@ -58,34 +51,8 @@ class Guard:
     def switched_off(self) -> Iterator[None]:
         with ExitStack() as stack:
             for target, switch in self.switches.items():
-                stack.enter_context(_replaced(target, switch.off))
+                stack.enter_context(replaced(target, switch))
             yield
-
-    @contextmanager
-    def counted(self, mattered: Counter[str]) -> Iterator[None]:
-        tell = unless_asking(lambda: mattered.update([self.name]))
-        with ExitStack() as stack:
-            for target, switch in self.switches.items():
-                stack.enter_context(_replaced(target, partial(switch.telling, tell=tell)))
-            yield
-
-
-@contextmanager
-def counted(guards: Sequence[Guard], mattered: Counter[str]) -> Iterator[None]:
-    """Within, everything is on, and `mattered` learns how often each guard made a difference."""
-    with ExitStack() as stack:
-        for guard in guards:
-            stack.enter_context(guard.counted(mattered))
-        yield
-
-
-def _replaced(target: str, change: Callable[[Any], Any]):
-    module, _, path = target.partition(":")
-    *owners, name = path.split(".")
-    owner = import_module(module)
-    for step in owners:
-        owner = getattr(owner, step)
-    return patch.object(owner, name, change(getattr(owner, name)))
 
 
 def _same_seq(original):
@@ -115,7 +82,7 @@ def _endless(original):
 
 
 def _due_without(field: str):
-    return Answer(lambda due_at: lambda submission: due_at(msgspec.structs.replace(submission, **{field: None})))
+    return lambda due_at: lambda submission: due_at(msgspec.structs.replace(submission, **{field: None}))
 
 
 def _refusing_more(original):
@@ -155,15 +122,15 @@ BLOCKING = "tests/unit/marketplace/test_blocking.py::"
 VERIFICATION = "tests/integration/test_verification.py::"
 
 GUARDS = [
-    Guard("a record is written only as it was read", {f"{STORE}_record_put": Unguarded()}),
-    Guard("version compared", {f"{STORE}_record_put": Unguarded(("version",))}, [EACH_ALONE]),
-    Guard("state compared", {f"{STORE}_record_put": Unguarded(("state",))}, [EACH_ALONE]),
-    Guard("fence compared", {f"{STORE}_record_put": Unguarded(("fence",))}),
+    Guard("a record is written only as it was read", {f"{STORE}_record_put": unguarded()}),
+    Guard("version compared", {f"{STORE}_record_put": unguarded("version")}, [EACH_ALONE]),
+    Guard("state compared", {f"{STORE}_record_put": unguarded("state")}, [EACH_ALONE]),
+    Guard("fence compared", {f"{STORE}_record_put": unguarded("fence")}),
     Guard("own token read back", {"shared.storage.dynamo_kv:DynamoKV._stored_attempt": always(None)}),
-    Guard("one identity, one record", {f"{STORE}ABSENT": Unguarded()}),
+    Guard("one identity, one record", {f"{STORE}ABSENT": unguarded()}),
     Guard(
         "an identity found late is unique too",
-        {"shared.verification.verification:identity_put": Unguarded()},
+        {"shared.verification.verification:identity_put": unguarded()},
         [f"{CONTENT}test_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end"],
     ),
     Guard(
@@ -172,7 +139,7 @@ GUARDS = [
     ),
     Guard(
         "a live lease is left alone by the scan",
-        {"shared.records.submissions:due_at": Answer(_due_at_once), f"{STORE}due_at": Answer(_due_at_once)},
+        {"shared.records.submissions:due_at": _due_at_once, f"{STORE}due_at": _due_at_once},
     ),
     Guard(
         "the lease counts beside the threshold",
@@ -181,14 +148,14 @@ GUARDS = [
     ),
     Guard("a message that failed is kept", {"functions.consumer:failures_of": always({"batchItemFailures": []})}),
     Guard("a batch never answers None", {"functions.consumer:failures_of": always(None)}),
-    Guard("what is finished is not claimed", {"shared.verification.pipeline:ACTIVE_STATES": Value(frozenset(State))}),
+    Guard("what is finished is not claimed", {"shared.verification.pipeline:ACTIVE_STATES": value(frozenset(State))}),
     Guard(
-        "only legal moves", {"shared.records.submissions:LEGAL_MOVES": Value(dict.fromkeys(State, frozenset(State)))}
+        "only legal moves", {"shared.records.submissions:LEGAL_MOVES": value(dict.fromkeys(State, frozenset(State)))}
     ),
     Guard(
         "attempts have a budget",
         {
-            f"shared.{module}:MAX_ATTEMPTS": Value(99)
+            f"shared.{module}:MAX_ATTEMPTS": value(99)
             for module in ("verification.pipeline", "verification.recovery", "records.submissions")
         },
         [THREE_KILLED],
@@ -201,14 +168,14 @@ GUARDS = [
     Guard("counters in the transaction", {f"{STORE}count_change": always([])}),
     Guard(
         "history has a place for every move",
-        {f"{STORE}move": Answer(_same_seq), "shared.verification.verification:move": Answer(_same_seq)},
+        {f"{STORE}move": _same_seq, "shared.verification.verification:move": _same_seq},
     ),
     Guard("a pause stops workers", {"shared.verification.pipeline:pause_of": always(None)}, [TWO_HOURS]),
     Guard("a pause stops resends", {"shared.verification.recovery:find_pause": always(None)}),
-    Guard("poison is stored", {"functions.consumer:store_dead_letter": Effect()}),
+    Guard("poison is stored", {"functions.consumer:store_dead_letter": no_effect()}),
     Guard(
         "what is published is what was scanned",
-        {"shared.marketplace.publishing:content_hash_of": AnsweredValue(Equal())},
+        {"shared.marketplace.publishing:content_hash_of": always(Equal())},
         [f"{CONTENT}test_what_is_published_is_what_was_scanned"],
     ),
     Guard(
@@ -222,7 +189,7 @@ GUARDS = [
     Guard(
         "an approval is for its content",
         {
-            f"shared.{module}:clearance_key": Answer(lambda original: lambda content_hash: original("any"))
+            f"shared.{module}:clearance_key": lambda original: lambda content_hash: original("any")
             for module in ("verification.verification", "evidence.receipt_store")
         }
         | {"shared.evidence.receipt_store:Clearance.covers": always(True)},
@@ -235,7 +202,7 @@ GUARDS = [
     ),
     Guard(
         "a block takes back what it made alone",
-        {"shared.evidence.blocklist:_sharpened": Answer(_keeping_the_newer_origin)},
+        {"shared.evidence.blocklist:_sharpened": _keeping_the_newer_origin},
         [f"{BLOCKING}test_an_entry_that_a_person_made_outlives_the_block_of_the_same_thing"],
     ),
     Guard(
@@ -248,10 +215,10 @@ GUARDS = [
         {"shared.verification.verification:_refuse_taken_name": always(None)},
         [f"{VERIFICATION}test_a_second_path_with_the_same_slug_is_rejected"],
     ),
-    Guard("an env is its batch's", {"shared.worker_context:worker_env_storage": ModuleLevel()}),
+    Guard("an env is its batch's", {"shared.worker_context:worker_env_storage": ModuleLevel}),
     Guard(
         "a retry waits for its time",
-        {"shared.verification.pipeline:_early_until": Answer(_ignoring_not_before)},
+        {"shared.verification.pipeline:_early_until": _ignoring_not_before},
         [f"{PIPELINE}test_a_message_that_comes_too_early_gets_a_successor"],
     ),
     Guard(
@@ -260,12 +227,12 @@ GUARDS = [
     ),
     Guard(
         "a version exists once",
-        {"shared.marketplace.skill_store:ABSENT": Unguarded()},
+        {"shared.marketplace.skill_store:ABSENT": unguarded()},
         ["tests/unit/marketplace/test_publishing.py::test_publishing_is_all_or_nothing"],
     ),
     Guard(
         "a dead letter is stored once",
-        {"shared.submissions.dead_letter_store:ABSENT": Unguarded()},
+        {"shared.submissions.dead_letter_store:ABSENT": unguarded()},
         [
             "tests/unit/submissions/test_dead_letter_store.py::test_a_message_delivered_ten_times_at_once_is_one_dead_letter"
         ],
@@ -278,79 +245,79 @@ GUARDS = [
     Guard(
         "a message that is back is no copy",
         {
-            "shared.verification.pipeline:is_superseded": Answer(
-                lambda _: lambda submission, delivery: delivery.generation < submission.generation
+            "shared.verification.pipeline:is_superseded": lambda _: (
+                lambda submission, delivery: delivery.generation < submission.generation
             )
         },
         [f"{PIPELINE}{BACK_AGAIN}"],
     ),
     Guard(
-        "a successor is sent", {"shared.verification.pipeline:get_queue": Returned(Within(send=Effect()))}, [TWO_HOURS]
+        "a successor is sent",
+        {"shared.verification.pipeline:get_queue": in_result(within(send=no_effect()))},
+        [TWO_HOURS],
     ),
     Guard(
         "a deferral gives the attempt back",
-        {"shared.verification.verification:LeasedSubmission.move": Forgotten("attempts")},
+        {"shared.verification.verification:LeasedSubmission.move": without_argument("attempts")},
     ),
     Guard(
         "a reopen starts with all attempts",
         {
-            "shared.submissions.intake:reopen": Answer(_keeping_all),
-            "shared.moderation.submission_decisions:reopen": Answer(_keeping_all),
+            "shared.submissions.intake:reopen": _keeping_all,
+            "shared.moderation.submission_decisions:reopen": _keeping_all,
         },
     ),
     Guard("an expired row counts as absent", {"shared.storage.dynamo_kv:DynamoKV._is_alive": always(True)}),
-    Guard("the store asks again", {"shared.storage.dynamo_kv:attempts_within": OneTry()}),
+    Guard("the store asks again", {"shared.storage.dynamo_kv:attempts_within": one_try}),
     Guard(
         "a batch read takes 100 keys",
-        {"shared.storage.dynamo_kv:_chunks": Answer(lambda _: lambda keys: [keys] * bool(keys))},
+        {"shared.storage.dynamo_kv:_chunks": lambda _: lambda keys: [keys] * bool(keys)},
     ),
-    Guard("a record has its time", {"shared.verification.pipeline:asyncio": Within(timeout=Untimed())}, hangs=True),
+    Guard("a record has its time", {"shared.verification.pipeline:asyncio": within(timeout=untimed)}, hangs=True),
     Guard("a request is answered once", {"shared.submissions.intake:_find_earlier": always(None)}),
     Guard(
         "of two requests with one key one wins",
-        {"shared.access.idempotency:ABSENT": Unguarded()},
+        {"shared.access.idempotency:ABSENT": unguarded()},
         ["tests/unit/submissions/test_intake.py::test_parallel_requests_for_two_skills_with_one_key_make_one_of_them"],
     ),
     Guard(
         "several skills are one request",
-        {"shared.submissions.intake:take_key": Answer(_taking_nothing)},
+        {"shared.submissions.intake:take_key": _taking_nothing},
         ["tests/unit/submissions/test_batches.py::test_of_two_parallel_batches_with_one_key_one_is_refused_whole"],
     ),
     Guard("what could not be read is told", {f"{STORE}_ids": always([])}),
     Guard(
         "a full tick says so",
-        {f"{STORE}Stuck": Answer(lambda stuck: lambda submissions, failed, more: stuck(submissions, failed, False))},
+        {f"{STORE}Stuck": lambda stuck: lambda submissions, failed, more: stuck(submissions, failed, False)},
     ),
-    Guard("what waits is sent again by the scan", {"shared.verification.recovery:_send_again": Effect()}),
+    Guard("what waits is sent again by the scan", {"shared.verification.recovery:_send_again": no_effect()}),
     Guard(
         "a failed resend is due at once",
-        {"shared.verification.recovery:touch_submission": Effect(_is_undoing_a_note)},
+        {"shared.verification.recovery:touch_submission": no_effect(_is_undoing_a_note)},
         [f"{RECOVERY}test_a_resend_that_fails_is_made_up_for_by_the_very_next_tick"],
     ),
     Guard(
         "a lost lease is recovered",  # by the next delivery or by the scan
         {
-            "shared.records.submissions:Submission.has_live_lease": Answer(_endless),
-            "shared.verification.recovery:_requeue": Effect(),
+            "shared.records.submissions:Submission.has_live_lease": _endless,
+            "shared.verification.recovery:_requeue": no_effect(),
         },
     ),
-    Guard("a scan holds nobody up", {"shared.verification.verification:asyncio": Within(to_thread=InTurn())}),
-    Guard("a count is written only as it was read", {"shared.marketplace.community:_counted": Unguarded()}),
+    Guard("a scan holds nobody up", {"shared.verification.verification:asyncio": within(to_thread=blocking)}),
+    Guard("a count is written only as it was read", {"shared.marketplace.community:_counted": unguarded()}),
     Guard(
         "who lost a record looks again",
         {"shared.verification.pipeline:_after_losing": always(import_module("shared.verification.pipeline").DONE)},
         [f"{FOUND}test_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one"],
     ),
-    Guard(
-        "a row is cut to its size", {"shared.records.submissions:_fitting": Answer(lambda _: lambda row, field: row)}
-    ),
-    Guard("a message is cut to its size", {"shared.submissions.intake:_cut": Answer(lambda _: str)}),
+    Guard("a row is cut to its size", {"shared.records.submissions:_fitting": lambda _: lambda row, field: row}),
+    Guard("a message is cut to its size", {"shared.submissions.intake:_cut": lambda _: str}),
     Guard(
         "newer senders are understood",
-        {"shared.storage.queue:msgspec": Within(json=Within(decode=Answer(_refusing_more)))},
+        {"shared.storage.queue:msgspec": within(json=within(decode=_refusing_more))},
     ),
     Guard(
         "an outage of GitHub is no verdict",
-        {"shared.github.http:GitHubHttp.down": Answer(lambda _: lambda self, why: Refused(why))},
+        {"shared.github.http:GitHubHttp.down": lambda _: lambda self, why: Refused(why)},
     ),
 ]

@@ -16,7 +16,6 @@ from shared.storage.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, 
 from shared.storage.queue import Depth
 from shared.storage.secret_store import AdminToken, SecretValues
 from shared.worker_context import Env
-from tests.support.refusals import tell_refused
 
 ADMIN_TOKEN = "a-token-for-tests"
 GITHUB_TOKEN = "ghp_canary-token-of-tests"
@@ -148,15 +147,11 @@ class MemoryKV:
     def _holds(self, write: Write) -> bool:
         if isinstance(write, Add) or write.expect is None:
             return True
-        if write.expect is ABSENT or write.expect == ABSENT:
-            differing = [] if self._alive(write.key) is None else list(write.expect)
-        else:
-            item = self.items.get(write.key)
-            attrs = {} if item is None else {**item.attrs, "pk": write.key.pk, "sk": write.key.sk}
-            differing = [name for name, value in write.expect.items() if attrs.get(name) != value]
-        if differing:
-            tell_refused(differing)
-        return not differing
+        if write.expect == ABSENT:
+            return self._alive(write.key) is None
+        item = self.items.get(write.key)
+        attrs = {} if item is None else {**item.attrs, "pk": write.key.pk, "sk": write.key.sk}
+        return all(attrs.get(name) == value for name, value in write.expect.items())
 
     def _alive(self, key: Key) -> Stored | None:
         item = self.items.get(key)

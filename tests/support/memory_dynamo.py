@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 
 from shared.storage.kv import Key
 from tests.support.memory import Stored
-from tests.support.refusals import tell_refused
 
 OnWrite = Callable[[Any, Key, Stored | None, Stored | None], None]
 
@@ -108,7 +107,6 @@ class MemoryDynamo:
         if any(all(test(row) for _, test in way) for way in ways):
             return True
         failing = [name for name, test in ways[0] if not test(row)]
-        tell_refused(failing)
         self.refused[f"{key.pk.partition(':')[0]}.{'+'.join(sorted(failing))}"] += 1
         return False
 

@@ -1,6 +1,9 @@
 """The table of faults and attacks in docs/reliability.md agrees with the tests. That switching a guard of a row off
 fails its tests is what `make test-mutants` shows."""
 
+from importlib import import_module
+from operator import attrgetter
+
 import pytest
 
 from tests.faults.attack_guards import ATTACK_GUARDS
@@ -32,6 +35,20 @@ def test_a_row_names_existing_guards_and_a_test_that_runs_in_this_process(row: R
 @pytest.mark.parametrize("guard", [*GUARDS, *ATTACK_GUARDS], ids=lambda guard: guard.name)
 def test_a_guard_names_existing_tests(guard):
     assert set(guard.tests) <= {test.node_id for test in marked_tests()}
+
+
+@pytest.mark.parametrize("guard", [*GUARDS, *ATTACK_GUARDS], ids=lambda guard: guard.name)
+def test_a_guard_replaces_something_that_exists_and_puts_it_back(guard):
+    before = [_found(target) for target in guard.switches]
+    with guard.switched_off():
+        assert all(_found(target) is not original for target, original in zip(guard.switches, before, strict=True))
+    assert [_found(target) for target in guard.switches] == before
+    assert before
+
+
+def _found(target: str):
+    module, _, path = target.partition(":")
+    return attrgetter(path)(import_module(module))
 
 
 def test_no_two_guards_have_one_name():
