@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from functions import consumer, dead_letters, stuck_scan
+from functions import consumer, dead_letters, rescan, stuck_scan
 from shared import db, runtime
+from shared.marketplace.skill_store import find_skill, put_rescanned
 from shared.records.submissions import State
+from shared.scanner import RULE_SET_VERSION
 from shared.submissions import intake
 from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.submission_store import claim_submission, get_submission
@@ -101,9 +103,23 @@ def test_the_stuck_scan_runs_and_then_runs_again_warm(function_env, context):
         assert (report["found"], report["failed"], report["more"]) == (0, [], False)
 
 
+def test_the_rescan_scans_under_newer_rules_what_is_published_and_again_warm(function_env):
+    context = SimpleNamespace(aws_request_id="rescan", get_remaining_time_in_millis=lambda: 600_000)
+    for name in ("first", "second"):
+        submission = submit(name)
+        consumer.handler({"Records": [receive(function_env)]}, context)
+        skill_name = on_loop(lambda s=submission: get_submission(s.id)).skill_name
+        skill = on_loop(lambda n=skill_name: find_skill(n))
+        on_loop(lambda s=skill: put_rescanned(s, s, "an older rule set"))
+        report = rescan.handler(SCHEDULED, context)
+        assert report == {"rescanned": 1, "blocked": [], "failed": [], "more": False}
+        assert on_loop(lambda n=skill_name: find_skill(n)).rule_set == RULE_SET_VERSION
+        assert get_worker_env() is None
+
+
 @pytest.mark.requirement("S23")
 @pytest.mark.parametrize("event", [{}, {"Records": []}, {"Records": [{"eventSource": "aws:s3"}]}, {"source": "me"}])
-@pytest.mark.parametrize("function", [consumer, dead_letters, stuck_scan])
+@pytest.mark.parametrize("function", [consumer, dead_letters, stuck_scan, rescan])
 def test_an_event_of_another_source_is_refused(function_env, context, function, event):
     with pytest.raises(ValueError, match=r"(events|schedules) only"):
         function.handler(event, context)

@@ -9,6 +9,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from shared import telemetry
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.marketplace.external_scan_dispatch import PAGE_BYTES, configured_scanners, get_claimed_files, page_of
 from shared.marketplace.external_scan_store import find_external_scan, scan_requests
@@ -17,6 +18,7 @@ from shared.timing import SCAN_LEASE, SCAN_TIMEOUT
 from tests.support.builders import processed, submitted
 from tests.support.external import CRITICAL, NAME, claim, published, report, requested, security, status
 from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.metrics import metrics_in
 
 
 @pytest.fixture
@@ -121,12 +123,16 @@ async def test_a_claim_that_meets_new_content_does_not_bring_back_the_old(env):
     assert (await within(env, lambda: find_external_scan(NAME, "bandit"))).content_hash == "hash-2"
 
 
-async def test_a_store_that_is_down_does_not_change_the_outcome_of_the_run(env):
+async def test_a_store_that_is_down_fails_no_run_and_each_scan_that_was_not_requested_is_counted(env, capsys):
     class DownKV(MemoryKV):
         async def put(self, put):
             raise Unavailable("down")
 
-    await requested(dataclasses.replace(env, kv=DownKV(env.clock.seconds)))
+    down = dataclasses.replace(env, kv=DownKV(env.clock.seconds))
+    await requested(down)
+    assert down.kv.items == {}
+    telemetry.flush()
+    assert metrics_in(capsys.readouterr().out)["ExternalScansNotRequested"] == 2
 
 
 # --- claimed --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Reads of many records happen at once, and one bad record costs its own row."""
 
 import asyncio
+import re
+from datetime import timedelta
 
 import pytest
 
@@ -11,10 +13,12 @@ from shared.records.submissions import STUCK_STATES, STUCK_THRESHOLD, State
 from shared.storage.kv import Key, Put
 from shared.submissions import submission_store
 from shared.submissions.submission_list import ListQuery, list_submissions
+from shared.timing import FEED_WINDOW
 from tests.support import naive_twins
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.probes import BarrierKV, reads_all_at_once
+from tests.support.requests import call
 
 
 @pytest.fixture
@@ -153,26 +157,52 @@ async def test_only_stuck_states_past_the_threshold_are_returned(env):
     await processed(env, await submitted(env, a_bundle("done")))
     env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() - 1)
     assert (await within(env, stuck)).submissions == []
-    young = await submitted(env, a_bundle("young"))
+    await submitted(env, a_bundle("young"))
     env.clock.forward(seconds=2)
-    found = await within(env, stuck)
-    assert [submission.id for submission in found.submissions] == [waiting.id]
-    assert young.id not in {submission.id for submission in found.submissions}
-    assert {State.RECEIVED, State.TIER1_SCANNING, State.TIER2_SCANNING, State.AUTO_APPROVED} == STUCK_STATES
+    assert [submission.id for submission in (await within(env, stuck)).submissions] == [waiting.id]
+
+
+@pytest.mark.requirement("TC-072", "AC-0310-US1-03")
+async def test_the_record_decides_about_state_and_threshold_when_the_due_index_is_old(env):
+    """The index still lists three: one has ended, one has moved since, and only one is really stuck."""
+    ended, moved, waiting = [await submitted(env, a_bundle(name)) for name in ("ended", "moved", "waiting")]
+    old = {s.id: dict(env.kv.items[Key(f"sub:{s.id}")].attrs) for s in (ended, moved)}
+    await processed(env, ended)
+    env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() - 1)
+    await within(env, lambda: submission_store.move_submission(moved, State.ON_HOLD, "tests", "looked at"))
+    held = await within(env, lambda: submission_store.get_submission(moved.id))
+    await within(env, lambda: submission_store.move_submission(held, State.RECEIVED, "tests", "again"))
+    for submission_id, attrs in old.items():
+        env.kv.items[Key(f"sub:{submission_id}")].attrs.update({name: attrs[name] for name in ("duePk", "dueSk")})
+    env.clock.forward(seconds=2)
+    assert [submission.id for submission in (await within(env, stuck)).submissions] == [waiting.id]
+
+
+@pytest.mark.parametrize("state", State)
+def test_only_active_states_can_be_stuck(state):
+    assert (state in STUCK_STATES) == (state in ("RECEIVED", "TIER1_SCANNING", "TIER2_SCANNING", "AUTO_APPROVED"))
 
 
 @pytest.mark.requirement("AC-0281-US3-01", "AC-0281-US3-02", "FR-0281-003")
-async def test_a_list_shows_records_not_what_an_old_index_says(env):
-    """The index of one record is turned back to what it was: the list must not believe it."""
+@pytest.mark.parametrize("age", [timedelta(), FEED_WINDOW + timedelta(minutes=1)], ids=["just changed", "long ago"])
+async def test_a_list_shows_records_not_what_an_old_index_says(env, age):
+    """The index of one record is turned back to what it was: the list must not believe it. What has just changed is
+    in the feed; later only reading active rows again can tell."""
     old, other = await submitted(env, a_bundle("old")), await submitted(env, a_bundle("other"))
     stale = dict(env.kv.items[Key(f"sub:{old.id}")].attrs)
     await processed(env, old)
     item = env.kv.items[Key(f"sub:{old.id}")]
     item.attrs.update({name: stale[name] for name in ("row", "statePk", "stateSk")})
+    env.clock.forward(seconds=age.total_seconds())
+    states = {old.id: State.PUBLISHED, other.id: State.RECEIVED}
     listing = await within(env, lambda: list_submissions(ListQuery()))
-    assert {row.id: row.state for row in listing.rows} == {old.id: State.PUBLISHED, other.id: State.RECEIVED}
+    assert {row.id: row.state for row in listing.rows} == states
     active = await within(env, lambda: list_submissions(ListQuery(states=(State.RECEIVED,))))
     assert [row.id for row in active.rows] == [other.id]
+    shown = (await call(env, "GET /api/v1/submissions")).json["submissions"]
+    assert {row["id"]: row["state"] for row in shown} == states
+    page = (await call(env, "GET /queue")).text
+    assert dict(re.findall(r'<tr data-id="(\w+)" data-version="\d+" data-state="(\w+)"', page)) == states
 
 
 @pytest.mark.requirement("AC-0281-US3-01")
