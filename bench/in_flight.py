@@ -1,10 +1,10 @@
-"""Thirty submissions in flight on the running platform, with a GitHub that takes a second for every answer.
+"""Thirty submissions in flight on the running platform, with a GitHub that takes a second per response.
 
 python -m bench.in_flight    prints a table and writes bench/results/in_flight.json
 
-Ten warm workers take three messages each. The first question of each is held until all thirty have been asked, so
-what works on one after the other does not finish at all. The baseline is the chain of latencies of one submission that
-is alone, measured in the same run: what GitHub makes everybody wait, however fast the platform is.
+Ten warm workers take three messages each. The first request of each is held until all thirty have arrived, so
+sequential processing never finishes. The baseline is the chain of latencies of a single submission, measured in the
+same run: the time that GitHub takes, however fast the platform is.
 """
 
 import json
@@ -29,9 +29,9 @@ from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
 RESULTS = Path(__file__).parent / "results" / "in_flight.json"
-LATENCY = 1.0  # seconds for each answer of GitHub
+LATENCY = 1.0  # seconds per response of GitHub
 TARGET = 1.5  # times the chain of latencies
-ROUNDS = 2  # the first one warms the workers up: each has worked on a whole batch then
+ROUNDS = 2  # the first one warms up the workers with a whole batch each
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -45,7 +45,7 @@ def main() -> int:
             platform.kill()
     ratio = together["seconds"] / alone["chainSeconds"]
     print(f"one alone          {alone['seconds']:6.2f} s, of which GitHub {alone['chainSeconds']:.2f} s")
-    print(f"{IN_FLIGHT} in flight       {together['seconds']:6.2f} s = {ratio:.2f} x GitHub's part (at most {TARGET})")
+    print(f"{IN_FLIGHT} in flight       {together['seconds']:6.2f} s = {ratio:.2f} x GitHub (at most {TARGET})")
     print(f"archives           {together['archives']:6} for {IN_FLIGHT} submissions")
     print(f"CPU of the workers {together['cpuSeconds']:6.2f} s; the machine's load before was {together['loadBefore']}")
     record = {"alone": alone, "together": together, "ratio": round(ratio, 2), "target": TARGET, "machine": _machine()}
@@ -73,11 +73,11 @@ def measure_alone(platform: Platform, github: StubGitHub) -> dict[str, Any]:
     github.asked.clear()
     started = time.time()
     ended = _published(platform, submit(platform, body))
-    return {"seconds": round(ended - started, 2), "chainSeconds": round(_waited([a.at for a in github.asked]), 2)}
+    return {"seconds": round(ended - started, 2), "chainSeconds": round(_waiting_time([a.at for a in github.asked]), 2)}
 
 
-def _waited(asked_at: list[float]) -> float:
-    """For how long at least one answer was outstanding, as long as GitHub takes for it and no longer."""
+def _waiting_time(asked_at: list[float]) -> float:
+    """The time during which at least one response was outstanding, each for the latency of GitHub."""
     total, until = 0.0, 0.0
     for at in sorted(asked_at):
         total += max(0.0, at + LATENCY - max(at, until))
@@ -86,18 +86,18 @@ def _waited(asked_at: list[float]) -> float:
 
 
 def _published(platform: Platform, submission_id: str) -> float:
-    """When it was, by its own history."""
+    """The time of publication, from the history."""
     path = f"/api/v1/submissions/{submission_id}"
 
     def settled() -> Any:
-        time.sleep(0.2)  # the machine is measured: asking must not be what it does
+        time.sleep(0.2)  # polling must not load the machine that is measured
         record = platform.json("GET", path)[1]
         return record if record["category"] != "active" else None
 
     record = eventually(settled, 120)
     moves = [entry["to"] for entry in record["stateHistory"]]
     if moves != ["RECEIVED", "TIER1_SCANNING", "AUTO_APPROVED", "PUBLISHED"]:
-        raise SystemExit(f"{submission_id} did not go straight through: {moves}, {record['reason']}")
+        raise SystemExit(f"{submission_id} was not published directly: {moves}, {record['reason']}")
     return datetime.fromisoformat(record["stateHistory"][-1]["timestamp"]).timestamp()
 
 

@@ -1,4 +1,4 @@
-"""The records that lists are measured on: published skills and submissions, of any number."""
+"""The records of the list benchmark: any number of published skills and submissions."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -13,16 +13,16 @@ from shared.submissions.submission_store import create
 from shared.worker_context import Env, run_with_worker_env
 from tests.support.catalogue import a_skill, puts_of
 
-LONG_AGO = datetime.now(UTC) - timedelta(days=30)  # before whatever the feed shows
+LONG_AGO = datetime.now(UTC) - timedelta(days=30)  # older than anything the feed shows
 
 
 def env_of(kv: DynamoKV, clock: Callable[[], datetime]) -> Env:
-    """Nothing but the store is asked."""
+    """Only the store is used."""
     return Env(kv=kv, content=None, queue=None, secrets=None, github=None, bedrock=None, settings=None, clock=clock)
 
 
 def skill_items(number: int) -> list[dict[str, Any]]:
-    """Whatever the size of the market, ten skills share a rare word and each owner has ten of them."""
+    """At any size, ten skills share a rare word and each owner has ten skills."""
     ten = f"{number // 10:05}"
     name = f"owner{ten}/repo{number:05}/skill-{number:05}"
     rare = f"rare{ten}"
@@ -34,10 +34,10 @@ def skill_items(number: int) -> list[dict[str, Any]]:
 
 
 async def submission_items(records: int) -> tuple[list[dict[str, Any]], str]:
-    """As our own code writes them, kept at the wire: published, long ago."""
+    """Items as the product writes them, captured at the wire: submissions published long ago, and the last id."""
     items: dict[tuple[str, str], dict[str, Any]] = {}
 
-    async def keep(_: str, params: Any) -> dict[str, Any]:
+    async def capture(_: str, params: Any) -> dict[str, Any]:
         for action in params["TransactItems"]:
             if put := action.get("Put"):
                 items[put["Item"]["pk"]["S"], put["Item"]["sk"]["S"]] = put["Item"]
@@ -45,7 +45,7 @@ async def submission_items(records: int) -> tuple[list[dict[str, Any]], str]:
 
     at = LONG_AGO
     last = ""
-    env = env_of(DynamoKV(keep, "-"), lambda: at)
+    env = env_of(DynamoKV(capture, "-"), lambda: at)
 
     for number in range(records):
         at += timedelta(seconds=1)

@@ -1,11 +1,11 @@
-"""Reading N submissions of 1 KB: our readers beside five others, against a stub DynamoDB with a fixed latency.
+"""Reading N submissions of 1 KB: our readers and four others, against a stub DynamoDB with a fixed latency.
 
     make bench                                                    # or, to choose:
     PYTHONPATH=. .venv/bin/python bench/reads.py --latency 20 --repeat 15
 
-The stub runs in a process of its own, so the CPU time is the client's alone. Repetitions are interleaved, so whatever
-else the machine does hits every reader alike. Times are medians; `best` is the fastest run, the one that a busy machine
-disturbed least, and what the targets are held to. Ratios carry over to other machines, milliseconds do not.
+The stub runs in a separate process, so the CPU time is that of the client alone. Repetitions are interleaved, so other
+load on the machine affects every reader equally. Times are medians; `best` is the fastest run, the least disturbed one,
+and the targets apply to it. Ratios carry over to other machines, milliseconds do not.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
+from bench.list_records import env_of
 from shared.records.submissions import State, Submission, new_id
 from shared.settings import Settings
 from shared.storage.aws import Aws
@@ -60,9 +61,9 @@ RAW = "raw aiohttp, SigV4, orjson"
 GET_MANY = "get_many"
 FRESH = "get_submissions_fresh"
 
-# Round trips of wall time that a page of so many ids may take, and CPU for 1,000 documents beside two other readers.
-MOST_ROUND_TRIPS = {10: 1.3, 100: 1.5, 500: 2.2, 1000: 3.0}
-MOST_CPU = {(GET_MANY, JSON): 0.6, (GET_MANY, RAW): 2.0, (FRESH, JSON): 0.75, (FRESH, RAW): 2.5}
+# Maximum wall time in round trips by number of ids, and maximum CPU for 1,000 documents relative to two other readers.
+MAX_ROUND_TRIPS = {10: 1.3, 100: 1.5, 500: 2.2, 1000: 3.0}
+MAX_CPU_RATIO = {(GET_MANY, JSON): 0.6, (GET_MANY, RAW): 2.0, (FRESH, JSON): 0.75, (FRESH, RAW): 2.5}
 
 Read = Callable[[list[str]], Awaitable[int]]
 
@@ -82,22 +83,22 @@ def main() -> int:
     _print_table(report)
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(report, indent=2) + "\n")
-    return _tell_targets(report)
+    return _check_targets(report)
 
 
 # --- the documents --------------------------------------------------------------------------------------------------
 
 
 async def _documents(count: int) -> tuple[list[str], list[dict[str, Any]]]:
-    """Submissions as our own code stores them, and beside each the same document as a native map."""
+    """Submissions as the product stores them, and the same documents as native maps."""
     stored: list[dict[str, Any]] = []
 
-    async def keep(_: str, params: Any) -> dict[str, Any]:
+    async def capture(_: str, params: Any) -> dict[str, Any]:
         stored.append(params["TransactItems"][0]["Put"]["Item"])
         return {}
 
     drafts = [_draft(n) for n in range(count)]
-    env = _env(DynamoKV(keep, TABLE))
+    env = _env(DynamoKV(capture, TABLE))
     for draft in drafts:
         await run_with_worker_env(env, partial(create, draft))
     return [draft.id for draft in drafts], stored + [_as_native_map(item) for item in stored]
@@ -107,14 +108,14 @@ def _draft(number: int) -> Submission:
     at = datetime.now(UTC)
     return Submission(
         id=new_id(at),
-        source=f"https://github.com/somebody/skills-{number}",
+        source=f"https://github.com/someone/skills-{number}",
         skill_path=f"skills/skill-{number}",
-        skill_name=f"somebody/skills-{number}/skill-{number}",
-        repo_url=f"https://github.com/Somebody/skills-{number}",
+        skill_name=f"someone/skills-{number}/skill-{number}",
+        repo_url=f"https://github.com/Someone/skills-{number}",
         state=State.RECEIVED,
         created_at=at,
         updated_at=at,
-        reason=f"attempt 1 of 3 failed: {'the source did not answer in time, ' * 15}{number}"[:560],
+        reason=f"attempt 1 of 3 failed: {'the source did not respond in time, ' * 15}{number}"[:560],
         content_hash=f"{number:064x}",
     )
 
@@ -124,12 +125,8 @@ def _as_native_map(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "pk": {"S": f"native:{item['pk']['S']}"}, "doc": document}
 
 
-def _clock() -> datetime:
-    return datetime.now(UTC)
-
-
 def _env(kv: DynamoKV) -> Env:
-    return Env(kv=kv, content=None, queue=None, secrets=None, github=None, bedrock=None, settings=None, clock=_clock)
+    return env_of(kv, lambda: datetime.now(UTC))
 
 
 # --- the readers ----------------------------------------------------------------------------------------------------
@@ -137,7 +134,7 @@ def _env(kv: DynamoKV) -> Env:
 
 @asynccontextmanager
 async def _readers(url: str) -> Any:
-    """Each as good as its kind can be: clients are made once, batches go out together, nothing is read twice."""
+    """Each is well implemented: clients are created once, batches are sent concurrently, nothing is read twice."""
     plain = Config(max_pool_connections=50)
     where = {"region_name": REGION, "endpoint_url": url, "config": plain}
     aws = Aws(_settings(url))
@@ -158,27 +155,27 @@ async def _readers(url: str) -> Any:
 
 async def _one_by_one(client: Any, ids: list[str]) -> int:
     keys = [_wire_key(submission_key(id_)) for id_ in ids]
-    answers = [client.get_item(TableName=TABLE, Key=key, **PROJECTION) for key in keys]
-    return len([json.loads(answer["Item"]["doc"]["S"]) for answer in answers])
+    responses = [client.get_item(TableName=TABLE, Key=key, **PROJECTION) for key in keys]
+    return len([json.loads(response["Item"]["doc"]["S"]) for response in responses])
 
 
 async def _native_maps(client: Any, ids: list[str]) -> int:
     keys = [Key(f"native:sub:{id_}") for id_ in ids]
-    answers = await asyncio.gather(*(client.batch_get_item(RequestItems=batch) for batch in _batches(keys)))
+    responses = await asyncio.gather(*(client.batch_get_item(RequestItems=batch) for batch in _batches(keys)))
     deserialize = TypeDeserializer().deserialize
-    return len([deserialize(item["doc"]) for answer in answers for item in answer["Responses"][TABLE]])
+    return len([deserialize(item["doc"]) for response in responses for item in response["Responses"][TABLE]])
 
 
 async def _json_strings(client: Any, ids: list[str]) -> int:
     batches = _batches([submission_key(id_) for id_ in ids])
-    answers = await asyncio.gather(*(client.batch_get_item(RequestItems=batch) for batch in batches))
-    return len([json.loads(item["doc"]["S"]) for answer in answers for item in answer["Responses"][TABLE]])
+    responses = await asyncio.gather(*(client.batch_get_item(RequestItems=batch) for batch in batches))
+    return len([json.loads(item["doc"]["S"]) for response in responses for item in response["Responses"][TABLE]])
 
 
 async def _raw(http: aiohttp.ClientSession, url: str, ids: list[str]) -> int:
     batches = _batches([submission_key(id_) for id_ in ids])
-    answers = await asyncio.gather(*(_signed_request(http, url, batch) for batch in batches))
-    return len([orjson.loads(item["doc"]["S"]) for answer in answers for item in answer["Responses"][TABLE]])
+    responses = await asyncio.gather(*(_signed_request(http, url, batch) for batch in batches))
+    return len([orjson.loads(item["doc"]["S"]) for response in responses for item in response["Responses"][TABLE]])
 
 
 async def _signed_request(http: aiohttp.ClientSession, url: str, batch: dict[str, Any]) -> Any:
@@ -215,12 +212,12 @@ def _settings(url: str) -> Settings:
 
 @contextmanager
 def _stub_process(latency: float) -> Iterator[tuple[str, list[str]]]:
-    """The documents are made over there too: this process collects no garbage but its readers' own."""
+    """The documents are created in that process too, so this one collects only the garbage of the readers."""
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     process = spawn.Process(target=_serve_stub, args=(there, latency), daemon=True)
     process.start()
-    there.close()  # so that a stub that dies is an error here, not a wait without end
+    there.close()  # so that a crashed stub is an error here, not an endless wait
     try:
         yield here.recv()
     finally:
@@ -249,13 +246,13 @@ async def _measure(url: str, ids: list[str], repeat: int) -> dict[tuple[str, int
         for size in SIZES:
             for _ in range(repeat):
                 for name, read in readers.items():
-                    if len(samples[name, size]) < _most_repeats(name, size, repeat):
+                    if len(samples[name, size]) < _max_repeats(name, size, repeat):
                         samples[name, size].append(await _sample(control, url, read, ids[:size]))
     return samples
 
 
-def _most_repeats(name: str, size: int, repeat: int) -> int:
-    """Reads one after another take minutes and grow in a straight line: measured less often, and not at all at last."""
+def _max_repeats(name: str, size: int, repeat: int) -> int:
+    """Sequential reads take minutes and grow linearly, so they are measured less often, and not at all beyond 1,000."""
     if name != SEQUENTIAL or size <= 10:
         return repeat
     return 1 if size <= 1000 else 0
@@ -263,7 +260,7 @@ def _most_repeats(name: str, size: int, repeat: int) -> int:
 
 async def _sample(control: aiohttp.ClientSession, url: str, read: Read, ids: list[str]) -> Sample:
     before = await _requests_so_far(control, url)
-    gc.collect()  # what the reader before left behind is not this one's work
+    gc.collect()  # garbage of the previous reader is not measured here
     wall, cpu = time.perf_counter(), time.process_time()
     count = await read(ids)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -280,28 +277,28 @@ async def _requests_so_far(control: aiohttp.ClientSession, url: str) -> int:
 
 
 def _report(samples: dict[tuple[str, int], list[Sample]], latency_ms: float) -> dict[str, Any]:
-    rows = [_row(name, size, taken, latency_ms) for (name, size), taken in samples.items() if taken]
+    rows = [_row(name, size, measured, latency_ms) for (name, size), measured in samples.items() if measured]
     by_case = {(row["reader"], row["ids"]): row for row in rows}
     for row in rows:
         row["wallRatio"] = {name: _ratio(row, by_case.get((name, row["ids"])), "wallMs") for name in (JSON, RAW)}
         row["cpuRatio"] = {name: _ratio(row, by_case.get((name, row["ids"])), "cpuMs") for name in (JSON, RAW)}
-    # Others at work on the same cores stretch wall times without limit; CPU times and their ratios much less.
+    # Other load on the same cores stretches wall times without limit, CPU times and their ratios much less.
     busy = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
     return {"latencyMs": latency_ms, "python": sys.version.split()[0], "machine": busy, "rows": rows}
 
 
-def _row(name: str, size: int, taken: list[Sample], latency_ms: float) -> dict[str, Any]:
-    wall = statistics.median(sample.wall_ms for sample in taken)
-    best = min(sample.wall_ms for sample in taken)
+def _row(name: str, size: int, measured: list[Sample], latency_ms: float) -> dict[str, Any]:
+    wall = statistics.median(sample.wall_ms for sample in measured)
+    best = min(sample.wall_ms for sample in measured)
     return {
         "reader": name,
         "ids": size,
-        "runs": len(taken),
-        "requests": taken[0].requests,
+        "runs": len(measured),
+        "requests": measured[0].requests,
         "wallMs": round(wall, 2),
         "roundTrips": round(wall / latency_ms, 2),
         "bestRoundTrips": round(best / latency_ms, 2),
-        "cpuMs": round(statistics.median(sample.cpu_ms for sample in taken), 2),
+        "cpuMs": round(statistics.median(sample.cpu_ms for sample in measured), 2),
     }
 
 
@@ -312,9 +309,7 @@ def _ratio(row: dict[str, Any], other: dict[str, Any] | None, field: str) -> flo
 def _print_table(report: dict[str, Any]) -> None:
     machine = report["machine"]
     print(f"Reads of 1 KB documents, {report['latencyMs']} ms per request, Python {report['python']}")
-    print(
-        f"Load {machine['load']} on {machine['cores']} cores; above their number, wall times are the others' doing.\n"
-    )
+    print(f"Load {machine['load']} on {machine['cores']} cores; a higher load distorts the wall times.\n")
     columns = ("ids", "requests", "wall ms", "trips", "best", "CPU ms", "CPU/json", "CPU/raw")
     print(f"{'reader':38}" + "".join(f"{column:>10}" for column in columns))
     for row in report["rows"]:
@@ -323,15 +318,15 @@ def _print_table(report: dict[str, Any]) -> None:
         print(f"{row['reader']:38}" + "".join(f"{number:>10}" for number in numbers))
 
 
-def _tell_targets(report: dict[str, Any]) -> int:
+def _check_targets(report: dict[str, Any]) -> int:
     by_case = {(row["reader"], row["ids"]): row for row in report["rows"]}
     checks = [
         (f"{FRESH}, {size} ids: round trips", by_case[FRESH, size]["bestRoundTrips"], most)
-        for size, most in MOST_ROUND_TRIPS.items()
+        for size, most in MAX_ROUND_TRIPS.items()
     ]
     checks += [
         (f"{ours}, 1000 ids: CPU / {other}", by_case[ours, 1000]["cpuRatio"][other], most)
-        for (ours, other), most in MOST_CPU.items()
+        for (ours, other), most in MAX_CPU_RATIO.items()
     ]
     print()
     for what, value, most in checks:

@@ -1,4 +1,4 @@
-"""How fast the scanner is: generated skills of 1 KB, 20 KB, 1 MB and 10 MB, and the time to load the rule pack.
+"""Speed of the scanner: generated skills of 1 KB, 20 KB, 1 MB and 10 MB, and the time to load the rule pack.
 
 python -m bench.scanner    prints a table and writes bench/results/scanner.json
 """
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(name: str, size: int, runs: int) -> dict[str, float]:
-    """CPU time of this process, so that a busy machine measures the same as an idle one."""
+    """CPU time of this process, so that other load on the machine matters little."""
     skills = [generate(size, seed) for seed in range(min(runs, 10))]
     scan_skill(skills[0])
     seconds = []
@@ -68,7 +68,7 @@ def measure(name: str, size: int, runs: int) -> dict[str, float]:
 
 
 def generate(size: int, seed: int) -> dict[str, bytes]:
-    """A page of prose and shell blocks, with scripts beside it when it is large; no file above the bound of 1 MB."""
+    """A page of prose and shell blocks, with scripts beside it when it is large; no file above the limit of 1 MB."""
     choose = random.Random(seed)
     files = {"SKILL.md": page(min(size, 15_000), choose)}
     left = size - len(files["SKILL.md"])
@@ -94,7 +94,7 @@ def paragraph(choose: random.Random) -> list[str]:
 
 
 def load_time() -> dict[str, float]:
-    """In fresh processes; the best of five, since the others share the disk with whatever else runs."""
+    """In fresh processes; the best of five, the one least disturbed by other load."""
     measured = [
         [
             float(part)

@@ -90,7 +90,7 @@ def test_a_function_sees_lambda_and_nothing_of_the_user(platform: Platform) -> N
 
 
 @pytest.mark.parametrize("kind", ["raises", "exits", "malformed", "huge"])
-def test_a_failing_function_answers_500_and_the_next_call_works(platform: Platform, kind: str) -> None:
+def test_a_failing_function_returns_500_and_the_next_call_works(platform: Platform, kind: str) -> None:
     status, _, body = platform.request("GET", f"/answers/{kind}")
     assert (status, json.loads(body)) == (500, {"message": "Internal Server Error"})
     assert platform.json("GET", "/answers/inferred") == (200, {"plain": True})

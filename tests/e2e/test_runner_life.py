@@ -93,7 +93,7 @@ def test_the_children_die_with_the_runner(started: list[Platform], tmp_path: Pat
     eventually(lambda: not any(map(is_running, children)))
 
 
-def test_a_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = Platform(tmp_path / "local", TEMPLATE, {"PORT": str(port)})
@@ -102,7 +102,7 @@ def test_a_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert refused.output == f"Port {port} is in use; choose another one: PORT={port + 1} make run\n"
 
 
-def test_a_broken_template_is_told_and_nothing_starts(tmp_path: Path) -> None:
+def test_a_broken_template_is_reported_and_nothing_starts(tmp_path: Path) -> None:
     broken = tmp_path / "template.yaml"
     broken.write_text("Resources: {Queue: {Type: AWS::SQS::Queue, Properties: {DelaySeconds: !Ref Nobody}}}")
     refused = Platform(tmp_path / "local", broken, {})

@@ -45,7 +45,7 @@ def test_careless_is_not_dangerous_and_plain_code_is_fine(tmp_path):
     assert check(tmp_path, **{"SKILL.md": "Never use `eval()`, it is dangerous.\n"}) == ("PASS", 100, 0, [])
 
 
-def test_python_is_known_by_its_first_line_too_and_what_cannot_be_read_is_told(tmp_path):
+def test_python_is_known_by_its_first_line_too_and_unreadable_python_is_reported(tmp_path):
     report = check(tmp_path, **{"bin/tool": f"#!/usr/bin/env python3\n{SHELL}", "b.py": "def f(:\n"})
     assert {(finding.file, finding.severity) for finding in report.findings if finding.severity != "low"} == {
         ("bin/tool", "critical"),
@@ -53,7 +53,7 @@ def test_python_is_known_by_its_first_line_too_and_what_cannot_be_read_is_told(t
     }
 
 
-def test_no_name_leads_elsewhere_configures_a_tool_or_gets_run(tmp_path):
+def test_no_file_name_leaves_the_folder_configures_a_tool_or_gets_run(tmp_path):
     scratch, marked = tmp_path / "scratch", tmp_path / "was-run"
     scratch.mkdir()
     mark = MARK.format(path=str(marked))

@@ -18,7 +18,7 @@ TEMPLATE = Path(__file__).resolve().parents[1] / "support" / "runner_app" / "tem
 
 
 class PretendedPool:
-    """Answers after a while, with how many bytes came in."""
+    """Responds after a while with the number of bytes received."""
 
     def __init__(self, function: Function, seconds: float) -> None:
         self.function, self._seconds = function, seconds
@@ -46,7 +46,7 @@ async def port(pool: PretendedPool) -> AsyncIterator[int]:
 
 
 async def exchange(port: int, request: bytes, then: bytes = b"") -> tuple[bytes, bytes]:
-    """What comes back before and after the second part is sent."""
+    """The responses before and after the second part is sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     first = await reader.readuntil(b"\r\n\r\n") if then else b""
@@ -68,7 +68,7 @@ async def test_a_slow_function_is_503_for_the_client_and_still_ends(
     await asyncio.wait_for(pool.finished.wait(), 10)
 
 
-async def test_a_client_that_asks_first_is_told_to_go_on(port: int) -> None:
+async def test_a_client_that_expects_100_continue_gets_it(port: int) -> None:
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n"
     first, answer = await exchange(port, head + b"Expect: 100-continue\r\nConnection: close\r\n\r\n", then=b"hello")
     assert first == b"HTTP/1.1 100 Continue\r\n\r\n"

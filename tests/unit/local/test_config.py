@@ -1,4 +1,4 @@
-"""What `make run` is told, what it keeps secret, and what it prints."""
+"""Settings, secrets and console output of `make run`."""
 
 import json
 import stat
@@ -83,7 +83,7 @@ def test_a_token_needs_a_name_and_a_known_role(tmp_path: Path, name: str, role: 
     assert not (tmp_path / "secrets.json").exists()
 
 
-def test_damaged_secrets_are_told_and_kept(tmp_path: Path) -> None:
+def test_damaged_secrets_are_reported_and_kept(tmp_path: Path) -> None:
     (tmp_path / "secrets.json").write_text("{")
     with pytest.raises(StartError, match=r"secrets\.json is damaged"):
         prepare_secrets(tmp_path, None)

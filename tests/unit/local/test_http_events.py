@@ -1,4 +1,4 @@
-"""HTTP API payload 2.0 as AWS makes it: routing, events, answers."""
+"""HTTP API payload 2.0 as on AWS: routing, events, responses."""
 
 import base64
 import json
@@ -108,23 +108,23 @@ def test_only_text_types_arrive_as_text(content_type: str | None, body: bytes, e
     assert (base64.b64decode(event["body"]) if encoded else event["body"].encode()) == body
 
 
-def answer_of(value: Any) -> Response:
+def response_of(value: Any) -> Response:
     return read_response(json.dumps(value).encode())
 
 
 @pytest.mark.parametrize(("value", "body"), [({"a": 1}, b'{"a": 1}'), ("hi", b"hi"), ([1], b"[1]"), (None, b"null")])
-def test_without_a_status_code_the_answer_is_inferred(value: Any, body: bytes) -> None:
-    assert answer_of(value) == Response(200, [("content-type", "application/json")], body)
+def test_without_a_status_code_the_response_is_inferred(value: Any, body: bytes) -> None:
+    assert response_of(value) == Response(200, [("content-type", "application/json")], body)
 
 
-def test_an_answer_keeps_status_headers_cookies_and_bytes() -> None:
+def test_a_response_keeps_status_headers_cookies_and_bytes() -> None:
     value = {"statusCode": "201", "headers": {"X-N": 1, "X-B": True, "Content-Type": "a/b"}, "cookies": ["a=1", "b=2"]}
     headers = [("x-n", "1"), ("x-b", "true"), ("content-type", "a/b"), ("set-cookie", "a=1"), ("set-cookie", "b=2")]
-    assert answer_of(value | {"body": "AAH/", "isBase64Encoded": True}) == Response(201, headers, b"\x00\x01\xff")
+    assert response_of(value | {"body": "AAH/", "isBase64Encoded": True}) == Response(201, headers, b"\x00\x01\xff")
 
 
 def test_text_without_a_type_is_plain_text() -> None:
-    answer = answer_of({"statusCode": 200, "body": "é"})
+    answer = response_of({"statusCode": 200, "body": "é"})
     assert answer.headers == [("content-type", "text/plain;charset=UTF-8")]
     assert answer.body == "é".encode()
 
@@ -143,11 +143,11 @@ def test_text_without_a_type_is_plain_text() -> None:
         {"statusCode": 200, "body": "%%%", "isBase64Encoded": True},
     ],
 )
-def test_a_malformed_answer_is_refused(value: Any) -> None:
+def test_a_malformed_response_is_refused(value: Any) -> None:
     with pytest.raises(BadResponseError):
-        answer_of(value)
+        response_of(value)
 
 
-def test_an_answer_that_is_no_json_is_refused() -> None:
+def test_a_response_that_is_not_json_is_refused() -> None:
     with pytest.raises(BadResponseError, match="not JSON"):
         read_response(b"<html>")

@@ -1,4 +1,4 @@
-"""What a batch answer means for the messages, and the shapes of batch and tick events."""
+"""What the response to a batch means for its messages, and the format of batch and schedule events."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -39,11 +39,11 @@ ANSWERS: list[tuple[str, Any, set[str]]] = [
 
 
 @pytest.mark.parametrize(("value", "done"), [case[1:] for case in ANSWERS], ids=[case[0] for case in ANSWERS])
-def test_a_batch_answer_decides_which_messages_are_deleted(value: Any, done: set[str]) -> None:
+def test_the_response_to_a_batch_decides_which_messages_are_deleted(value: Any, done: set[str]) -> None:
     assert messages_done(["a", "b", "c"], json.dumps(value).encode(), reports_failures=True) == done
 
 
-def test_an_answer_that_is_no_json_deletes_nothing() -> None:
+def test_a_response_that_is_not_json_deletes_nothing() -> None:
     assert messages_done(["a"], b"oops", reports_failures=True) == NONE
 
 
@@ -52,7 +52,7 @@ def test_a_failed_function_deletes_nothing(reports_failures: bool) -> None:
     assert messages_done(["a"], None, reports_failures=reports_failures) == NONE
 
 
-def test_without_reported_failures_the_answer_does_not_matter() -> None:
+def test_without_reported_failures_the_response_does_not_matter() -> None:
     assert messages_done(["a", "b", "c"], json.dumps(failed("a")).encode(), reports_failures=False) == ALL
 
 

@@ -1,4 +1,4 @@
-"""The runner reads template.yaml as CloudFormation and SAM do, and says in one sentence what it cannot run."""
+"""The runner reads template.yaml as CloudFormation and SAM do, and reports in one sentence what it cannot run."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -103,7 +103,7 @@ def test_scaled_seconds_are_whole_and_never_zero(template_file: Path) -> None:
     assert tiny.functions["Work"].timeout == timedelta(seconds=1)
 
 
-def test_who_asks_over_http_is_answered_however_small_time_is_scaled() -> None:
+def test_a_function_with_routes_has_time_to_respond_at_any_time_scale() -> None:
     """On a busy machine a first request took longer than a second and was ended; the next was a first one again."""
     functions = read_template(RUNNER_APP, ENDPOINT, "us-east-1", time_scale=0.0001).functions
     assert functions["Echo"].timeout == timedelta(seconds=5)
@@ -163,6 +163,6 @@ def test_a_broken_template_gets_one_sentence_that_names_the_place(template_file:
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_template_is_told(tmp_path: Path) -> None:
+def test_a_missing_template_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match=r"none\.yaml: cannot be read \(No such file"):
         read_template(tmp_path / "none.yaml", ENDPOINT, "us-east-1")

@@ -1,4 +1,4 @@
-"""Whatever the bytes are: an answer, in time, without an exception."""
+"""Whatever the bytes are: a report, in time, without an exception."""
 
 import io
 import time
@@ -56,7 +56,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_content_gets_an_answer_in_time(kind: str) -> None:
+def test_hostile_content_gets_a_report_in_time(kind: str) -> None:
     started = time.monotonic()
     report = scan_skill({"SKILL.md": HEADER + HOSTILE[kind], "run.sh": HOSTILE[kind]})
     assert time.monotonic() - started < SECONDS

@@ -72,5 +72,5 @@ def test_a_rule_that_is_wrong_is_named(tmp_path: Path, rules: str, message: str)
         compile_pack(tmp_path)
 
 
-def test_a_space_in_a_pattern_stands_for_any_white_space() -> None:
+def test_a_space_in_a_pattern_matches_any_white_space() -> None:
     assert loosen_spaces(r"a b[^ x]\ c ?d") == r"a\s+b[^ x]\ c ?d"

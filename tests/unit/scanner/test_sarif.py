@@ -91,7 +91,7 @@ def test_every_result_points_at_its_own_rule() -> None:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
 
 
-def test_an_incomplete_scan_is_no_success_and_says_why() -> None:
+def test_an_incomplete_scan_is_not_a_success_and_has_a_reason() -> None:
     invocation = sarif_log(reports())["runs"][0]["invocations"][0]
     assert invocation["executionSuccessful"] is False
     assert "only the first 1 MB" in invocation["toolExecutionNotifications"][0]["message"]["text"]
