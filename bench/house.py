@@ -64,7 +64,7 @@ def length_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 class Walk(NamedTuple):
-    starts: str  # the function that handles the message or request
+    starts: str  # the function that handles the message or request; with "|", also by its earlier name
     ends: Callable[[str, str | None], bool]  # whether a store call with this key and state completes the walk
     run: Callable[[Any], Awaitable[Any]]  # in an environment in memory
 
@@ -72,7 +72,7 @@ class Walk(NamedTuple):
 def walks(tree: Path) -> dict[str, list[str]]:
     names = {
         "POST to RECEIVED": Walk("submit", _stores("RECEIVED"), _post),
-        "consumer to PUBLISHED": Walk("settle_one", _stores("PUBLISHED"), _publish),
+        "consumer to PUBLISHED": Walk("process|settle_one", _stores("PUBLISHED"), _publish),
         "GET /queue": Walk("queue", _reads("sub:"), _queue),
         "a search": Walk("search", _reads("skill:"), _search),
         "the stuck scan": Walk("tick", _stores("RECEIVED"), _recover),
@@ -89,8 +89,9 @@ async def chain_of(walk: Walk, tree: Path) -> list[str]:
 
     def note(calls: Iterable[tuple[Any, str | None]]) -> None:
         chain = _callers.get() + _stack(tree)
-        if walk.starts in chain and any(walk.ends(key.pk, state) for key, state in calls):
-            chains.append(chain[chain.index(walk.starts) :])
+        start = next((n for n, name in enumerate(chain) if name in walk.starts.split("|")), None)
+        if start is not None and any(walk.ends(key.pk, state) for key, state in calls):
+            chains.append(chain[start:])
 
     class Watched(MemoryKV):
         async def transact(self, build: Callable[[], Any]) -> Any:

@@ -1,7 +1,7 @@
 """SQS to the pipeline. Only the messages that failed go back to the queue."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -28,15 +28,13 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 
 async def consume(records: Sequence[Record], env: Env, worker: str, time_left: timedelta) -> dict[str, Any]:
-    outcomes = await run_with_worker_env(env, lambda: settle(records, worker, time_left))
-    return failures_of(records, outcomes)
+    def process_all() -> Awaitable[list[BaseException | None]]:
+        return asyncio.gather(*(process(record, worker, time_left) for record in records), return_exceptions=True)
+
+    return failures_of(records, await run_with_worker_env(env, process_all))
 
 
-async def settle(records: Sequence[Record], worker: str, time_left: timedelta) -> list[BaseException | None]:
-    return await asyncio.gather(*(settle_one(r, worker, time_left) for r in records), return_exceptions=True)
-
-
-async def settle_one(record: Record, worker: str, time_left: timedelta) -> None:
+async def process(record: Record, worker: str, time_left: timedelta) -> None:
     try:
         message = parse_body(record["body"])
     except Poison as poison:
@@ -45,7 +43,7 @@ async def settle_one(record: Record, worker: str, time_left: timedelta) -> None:
     owner = f"{worker}/{record['messageId']}"
     receives = int(record["attributes"]["ApproximateReceiveCount"])
     delivery = Delivery(record["messageId"], receives, message.generation)
-    settled = await process_submission(message.id, owner, time_left - min(OVERRUN_TIME, time_left / 4), delivery)
-    if settled.retry_in is not None:
-        await get_queue().retry_in(record["receiptHandle"], settled.retry_in)
+    processed = await process_submission(message.id, owner, time_left - min(OVERRUN_TIME, time_left / 4), delivery)
+    if processed.retry_in is not None:
+        await get_queue().retry_in(record["receiptHandle"], processed.retry_in)
         raise RetryLater

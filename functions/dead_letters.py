@@ -1,7 +1,7 @@
 """The dead-letter queue: what failed five receives is stored for a person, and its submission parked."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from functions.http.partial_batch import failures_of, records_of
@@ -21,13 +21,13 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 
 async def consume(records: list[dict[str, Any]], env: Env) -> dict[str, Any]:
-    async def settle() -> list[BaseException | None]:
-        return await asyncio.gather(*map(bury, records), return_exceptions=True)
+    def store_all() -> Awaitable[list[BaseException | None]]:
+        return asyncio.gather(*map(store, records), return_exceptions=True)
 
-    return failures_of(records, await run_with_worker_env(env, settle))
+    return failures_of(records, await run_with_worker_env(env, store_all))
 
 
-async def bury(record: Mapping[str, Any]) -> None:
+async def store(record: Mapping[str, Any]) -> None:
     message_id, body = record["messageId"], record["body"]
     try:
         submission_id = parse_body(body).id

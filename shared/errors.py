@@ -20,8 +20,6 @@ PlatformError
 ├── LostLease               another worker, a person or the scan has the record now: stop quietly
 ├── Refused                 a decision about the content, with the reason its author reads
 ├── NeedsPerson             cannot be decided here: parked with a reason
-│   └── Blocked             the blocklist names it
-├── Duplicate               another submission has this identity already
 ├── Deferred                something outside is down or its quota is used up: the same again at `until`
 └── InvalidSettings         the process must not start
 """
@@ -141,14 +139,6 @@ class NeedsPerson(PlatformError):
     def __init__(self, reason: str, parked_by: str) -> None:
         super().__init__(reason)
         self.parked_by = parked_by
-
-
-class Blocked(NeedsPerson):
-    pass
-
-
-class Duplicate(PlatformError):
-    pass
 
 
 class Deferred(PlatformError):

@@ -1,4 +1,4 @@
-"""Partial batches: what the functions behind a queue are given and must answer."""
+"""Partial batches: the events that functions behind a queue receive, and the response they must return."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from shared.telemetry import logger
 
 
 class RetryLater(Exception):
-    """Settled for now: the message was told when to reappear, and is reported so that Lambda keeps it."""
+    """Nothing failed: the message has its time to reappear, and is reported so that Lambda keeps it."""
 
 
 def records_of(event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -18,12 +18,12 @@ def records_of(event: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def failures_of(records: Sequence[Mapping[str, Any]], outcomes: Sequence[BaseException | None]) -> dict[str, Any]:
-    """Never None, which Lambda would read as "all good". BaseException: a record cancelled at its deadline must go
-    back to the queue too."""
+    """Never None, which Lambda would read as "all good". BaseException: a record cancelled at its deadline must return
+    to the queue too."""
     failed = []
     for record, outcome in zip(records, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             if not isinstance(outcome, RetryLater):
-                logger.error("message goes back", exc_info=outcome, extra={"messageId": record["messageId"]})
+                logger.error("message back to the queue", exc_info=outcome, extra={"messageId": record["messageId"]})
             failed.append({"itemIdentifier": record["messageId"]})
     return {"batchItemFailures": failed}

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from shared.db import get_kv, now
-from shared.errors import Blocked, ConditionFailed, Conflict, NotFound, Unavailable
+from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
 from shared.scanner import near_duplicates
 from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import ABSENT, LISTS, Delete, Expect, Key, Put, Write, ids_of, shard_of
@@ -86,8 +86,9 @@ async def find_bans(content_hashes: Iterable[str]) -> dict[str, BlockEntry]:
     return {keys[key]: read_entry(doc) for key, doc in read.found.items()}
 
 
-def blocked_by(entry: BlockEntry) -> Blocked:
-    return Blocked(f"{entry.reason} (blocklist, {entry.severity})", parked_by="blocklist")
+def block_reason(entry: BlockEntry) -> str:
+    """For the record of what it blocks, parked by "blocklist"."""
+    return f"{entry.reason} (blocklist, {entry.severity})"
 
 
 async def add_block(entry: BlockEntry, also: Sequence[Write] = ()) -> BlockEntry:

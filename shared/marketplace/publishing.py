@@ -8,7 +8,7 @@ import msgspec
 
 from shared.db import get_content
 from shared.errors import ConditionFailed, NotFound, Unavailable
-from shared.evidence.blocklist import block_keys, blocked_by, find_block
+from shared.evidence.blocklist import block_keys, block_reason, find_block
 from shared.evidence.receipt_store import Receipt, deciding_rules
 from shared.marketplace.diffs import count_files
 from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
@@ -76,8 +76,7 @@ async def publish(submission: Submission, receipt: Receipt, current: Skill | Non
         entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
         if entry is None:
             raise
-        block = blocked_by(entry)
-        return await _park(submission, _Obstacle(State.BLOCKED, str(block), block.parked_by))
+        return await _park(submission, _Obstacle(State.BLOCKED, block_reason(entry), "blocklist"))
     await _follow_up(publication, published)
     return published
 

@@ -8,7 +8,7 @@ from shared.access.audit import audit_put, reason_of
 from shared.access.auth import require_role
 from shared.db import get_settings, now
 from shared.errors import Conflict, InvalidRequest, Unavailable
-from shared.evidence.blocklist import BlockEntry, add_block, blocked_by, remove_block
+from shared.evidence.blocklist import BlockEntry, add_block, block_reason, remove_block
 from shared.marketplace import community, skill_admin
 from shared.marketplace.community import ReaderReport
 from shared.marketplace.reputation import FULL_NAME, source_named
@@ -130,7 +130,7 @@ async def _take_out(name: str, entry: BlockEntry, by: AdminToken) -> bool:
         if skill is None or skill.is_blocked:
             return True
         try:
-            await skill_admin.block_by_entry(skill, str(blocked_by(entry)), f"admin:{by.name}")
+            await skill_admin.block_by_entry(skill, block_reason(entry), f"admin:{by.name}")
         except Conflict:
             continue  # it changed at this moment: look again
         except Unavailable:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from shared.access.audit import audit_put
 from shared.access.audit import reason_of as _reason
 from shared.access.auth import require_role
-from shared.db import get_kv, get_queue, now
-from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
+from shared.db import get_kv, now
+from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound
 from shared.evidence.receipt_store import clearance_of, clearance_put, find_receipt
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.publishing import publish
@@ -30,6 +30,7 @@ from shared.submissions.dead_letter_store import (
     get_dead_letters,
     position_of,
 )
+from shared.submissions.intake import send_or_leave_to_scan
 from shared.submissions.pause import Pause, pause_queue, resume_queue
 from shared.submissions.submission_list import find_by_reason
 from shared.submissions.submission_store import commit, get_submission
@@ -103,7 +104,8 @@ async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None
         await unblock_skill(skill.name, reason, f"admin:{by.name}", [audit_put(by, "unblock", submission.id, reason)])
         return await get_submission(submission.id)
     also = [*await lifting_writes(_block_target(submission, skill)), *_lift(skill)[1]]
-    return await _send(await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also))
+    reopened = await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also)
+    return await send_or_leave_to_scan(reopened)
 
 
 async def dequeue(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
@@ -121,7 +123,7 @@ async def requeue(submission_id: str, by: AdminToken, why: str, seen: int | None
         raise Conflict(
             "It is published. New content comes by submitting it; a rescan looks again.", code="illegal_move"
         )
-    return await _send(await _decide(submission, State.RECEIVED, "requeue", by, reason, seen))
+    return await send_or_leave_to_scan(await _decide(submission, State.RECEIVED, "requeue", by, reason, seen))
 
 
 def _refuse_taken(submission: Submission, skill: Skill | None) -> None:
@@ -181,7 +183,7 @@ async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submiss
     if submission.state in CATEGORIES["published"]:
         raise Conflict("Its submission was published since. Discard the letter instead.", code="illegal_move")
     audit = audit_put(by, "retry dead letter", submission.id, reason)
-    return await _send(await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit]))
+    return await send_or_leave_to_scan(await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit]))
 
 
 async def retry_dead_letters(
@@ -306,15 +308,6 @@ async def _commit(change_at: ChangeAt, also: list[Write]) -> Submission:
     except IllegalMove as error:
         message = f"The submission {str(error).rstrip('.')}: that is not open to it now."
         raise Conflict(message, code="illegal_move") from error
-
-
-async def _send(submission: Submission) -> Submission:
-    """The record is its own outbox: what cannot be sent now, the stuck scan sends."""
-    try:
-        await get_queue().send(submission.id, generation=submission.generation)
-    except Unavailable:
-        logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
-    return submission
 
 
 async def _retry_each(

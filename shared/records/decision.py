@@ -39,7 +39,9 @@ class TrustTier(StrEnum):
     T4 = "T4"
 
 
-class Outcome(NamedTuple):
+class Ruling(NamedTuple):
+    """What the outcome table says."""
+
     state: State
     cert_tier: CertTier | None = None
     reason: str | None = None
@@ -76,7 +78,7 @@ def decide(
     is_vendor: bool,
     clearance_covers: bool,
     because: str = "",
-) -> Outcome:
+) -> Ruling:
     """The outcome table. `judged` is None where the judge was not to be asked; `because` is what the author reads."""
     if tier1_verdict not in ("PASS", "CONCERNS", "FAIL"):
         raise ValueError(f"{tier1_verdict!r} is no verdict")
@@ -145,27 +147,27 @@ def points_of(tier1_verdict: str | None, judge_score: int | None, has_provenance
     )
 
 
-def _approved(tier1_verdict: str, judged: Judged | None, is_cleared: bool = False, is_vendor: bool = False) -> Outcome:
+def _approved(tier1_verdict: str, judged: Judged | None, is_cleared: bool = False, is_vendor: bool = False) -> Ruling:
     tier = certification(tier1_verdict, judged, is_approved_by_person=is_cleared, is_vendor=is_vendor)
     publish_as = State.VENDOR_APPROVED if is_vendor else State.PUBLISHED
-    return Outcome(State.AUTO_APPROVED, tier, publish_as=publish_as)
+    return Ruling(State.AUTO_APPROVED, tier, publish_as=publish_as)
 
 
-def _failed(certain: bool, because: str) -> Outcome:
+def _failed(certain: bool, because: str) -> Ruling:
     if certain:
-        return Outcome(State.TIER1_FAILED, reason=_say("The scan is certain that this skill is harmful", because))
-    return Outcome(State.BLOCKED, reason=_say("Blocked until a person has looked at it", because), parked_by="rule")
+        return Ruling(State.TIER1_FAILED, reason=_say("The scan is certain that this skill is harmful", because))
+    return Ruling(State.BLOCKED, reason=_say("Blocked until a person has looked at it", because), parked_by="rule")
 
 
-def _vendor(tier1_verdict: str, incomplete: bool, because: str) -> Outcome:
+def _vendor(tier1_verdict: str, incomplete: bool, because: str) -> Ruling:
     if tier1_verdict == "PASS" and not incomplete:
         return _approved(tier1_verdict, None, is_vendor=True)
     return _held("The scan of a trusted vendor's skill has concerns", because, "rule")
 
 
-def _weigh(tier1_verdict: str, incomplete: bool, judged: Judged, because: str) -> Outcome:
+def _weigh(tier1_verdict: str, incomplete: bool, judged: Judged, because: str) -> Ruling:
     if judged is Judged.FAIL:
-        return Outcome(State.REJECTED, reason=_say("Rejected by the judge", because))
+        return Ruling(State.REJECTED, reason=_say("Rejected by the judge", because))
     if judged is Judged.CONCERNS:
         return _held("The judge has concerns", because, "judge")
     if judged is Judged.UNDECIDED:
@@ -177,8 +179,8 @@ def _weigh(tier1_verdict: str, incomplete: bool, judged: Judged, because: str) -
     return _approved(tier1_verdict, judged)
 
 
-def _held(what: str, because: str, parked_by: str) -> Outcome:
-    return Outcome(State.ON_HOLD, reason=_say(what, because), parked_by=parked_by)
+def _held(what: str, because: str, parked_by: str) -> Ruling:
+    return Ruling(State.ON_HOLD, reason=_say(what, because), parked_by=parked_by)
 
 
 def _say(what: str, because: str) -> str:

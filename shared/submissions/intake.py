@@ -131,11 +131,13 @@ async def submit_several(
     return answers if outcomes is ours else await _answered_before(outcomes)
 
 
-async def send_or_leave_to_scan(submission: Submission) -> None:
+async def send_or_leave_to_scan(submission: Submission) -> Submission:
+    """The record is its own outbox: what cannot be sent now, the stuck scan sends."""
     try:
         await get_queue().send(submission.id, generation=submission.generation)
     except Unavailable:
         logger.exception("send failed, left to the stuck scan", extra={"submission": submission.id})
+    return submission
 
 
 class _Several(NamedTuple):

@@ -1,25 +1,26 @@
-"""What a worker does with one submission: claim it, judge it, publish or refuse it. Whatever happens, the record says
-where it stands and why, and the message is only given up when the record no longer needs it."""
+"""What a worker does with one submission: claim it, verify it, commit the outcome. Whatever happens, the record has its
+state and reason, and the message is deleted only when the record no longer needs it."""
 
 import asyncio
 import random
-from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
 
-from shared.db import get_kv, get_queue, now
-from shared.errors import Blocked, Deferred, Duplicate, LostLease, NeedsPerson, Refused, Unavailable
-from shared.evidence.blocklist import blocked_by, find_block
+from shared.db import get_queue, now
+from shared.errors import Deferred, LostLease, Unavailable
+from shared.evidence.blocklist import block_reason, find_block
+from shared.evidence.receipt_store import receipt_put
+from shared.marketplace.publishing import publish
 from shared.records.submissions import ACTIVE_STATES, Delivery, State, Submission, claimed_by, is_superseded
 from shared.submissions.pause import PAUSE_KEY, Pause, pause_of
 from shared.submissions.skill_source import UPLOADS
 from shared.submissions.submission_store import (
     claim_submission,
     get_submission,
+    get_submission_and,
     move_submission,
-    submission_key,
     touch_submission,
 )
 from shared.telemetry import logger
@@ -28,63 +29,45 @@ from shared.verification.recovery import give_up
 from shared.verification.verification import LeasedSubmission, verify
 
 
-class Settled(NamedTuple):
-    """What becomes of the message: None deletes it, a delay lets it come back."""
+class Processed(NamedTuple):
+    """What happens to the message: without a delay it is deleted, with one it reappears after it."""
 
     retry_in: timedelta | None = None
 
 
-DONE = Settled()
+DONE = Processed()
 
 
-async def process_submission(submission_id: str, worker: str, time_left: timedelta, delivery: Delivery) -> Settled:
-    """Raises only when the message must be delivered again by the queue itself."""
-    return await _unless_lost(submission_id, delivery, _process(submission_id, worker, time_left, delivery))
-
-
-async def _process(submission_id: str, worker: str, time_left: timedelta, delivery: Delivery) -> Settled:
-    submission, pause = await _read(submission_id)
-    at = now()
-    if submission.state not in ACTIVE_STATES or submission.has_live_lease(at):
-        return DONE  # finished, parked, or somebody else's
-    early = _early_until(submission, pause, at)
-    if early is not None:
-        return await _wait(submission, early, at, delivery)
-    if submission.attempts >= MAX_ATTEMPTS:
-        await give_up(submission)
-        return DONE
-    if await _block_known_bad(submission):
-        return DONE
-    claimed = await claim_submission(submission, worker, time_left + LEASE_MARGIN, delivery)
-    ours = msgspec.structs.replace(delivery, generation=claimed.generation)  # this message stands for it from now on
-    return await _unless_lost(submission_id, ours, _work(LeasedSubmission(claimed), time_left))
-
-
-async def _unless_lost(submission_id: str, delivery: Delivery, work: Awaitable[Settled]) -> Settled:
+async def process_submission(submission_id: str, worker: str, time_left: timedelta, delivery: Delivery) -> Processed:
+    """Raises only when the queue itself must deliver the message again."""
     try:
-        return await work
+        submission, paused = await get_submission_and(submission_id, PAUSE_KEY)
+        at = now()
+        if submission.state not in ACTIVE_STATES or submission.has_live_lease(at):
+            return DONE  # finished, parked, or leased by another worker
+        early = _early_until(submission, pause_of(paused, at), at)
+        if early is not None:
+            return await _wait(submission, early, at, delivery)
+        if submission.attempts >= MAX_ATTEMPTS:
+            await give_up(submission)
+            return DONE
+        if await _block_listed(submission):
+            return DONE
+        claimed = await claim_submission(submission, worker, time_left + LEASE_MARGIN, delivery)
+        delivery = msgspec.structs.replace(delivery, generation=claimed.generation)  # the record's message from now on
+        return await _attempt(LeasedSubmission(claimed), time_left)
     except LostLease:
-        logger.info("changed by somebody else meanwhile", extra={"submission": submission_id})
+        logger.info("changed by another writer meanwhile", extra={"submission": submission_id})
         return await _after_losing(submission_id, delivery)
 
 
-async def _after_losing(submission_id: str, delivery: Delivery) -> Settled:
-    """Whoever changed the record sees to it. Unless it waits again and was not taken on by a worker: what they wanted
-    to send may never have been sent, and this message may be the only one it has."""
+async def _after_losing(submission_id: str, delivery: Delivery) -> Processed:
+    """The other writer takes care of the record. Unless it waits again, unclaimed: the message that the other one meant
+    to send may be lost, and this may be the only one left."""
     submission = await get_submission(submission_id)
     if submission.state not in ACTIVE_STATES or submission.has_live_lease(now()) or is_superseded(submission, delivery):
         return DONE
-    return Settled(retry_in=RETRY_BASE)
-
-
-async def _read(submission_id: str) -> tuple[Submission, Pause | None]:
-    read = await get_kv().get_many([submission_key(submission_id), PAUSE_KEY])
-    doc = read.found.get(submission_key(submission_id))
-    if doc is None:
-        submission = await get_submission(submission_id)  # tells "not there" from "not readable" by its error
-    else:
-        submission = msgspec.json.decode(doc, type=Submission)
-    return submission, pause_of(read.found.get(PAUSE_KEY), now())
+    return Processed(retry_in=RETRY_BASE)
 
 
 def _early_until(submission: Submission, pause: Pause | None, at: datetime) -> datetime | None:
@@ -92,9 +75,9 @@ def _early_until(submission: Submission, pause: Pause | None, at: datetime) -> d
     return max(waits, default=None)
 
 
-async def _wait(submission: Submission, until: datetime, at: datetime, delivery: Delivery) -> Settled:
-    """A successor takes the place of a message that came too early, so waiting never uses up its receives. One for each
-    wait: copies of a message have none."""
+async def _wait(submission: Submission, until: datetime, at: datetime, delivery: Delivery) -> Processed:
+    """A successor replaces a message that came too early, so waiting never uses up its receives. One for each wait:
+    copies of a message get none."""
     if is_superseded(submission, delivery):
         return DONE
     next_look = min(until, at + LONGEST_DELAY)  # not the end of a pause: it may be lifted before
@@ -104,46 +87,37 @@ async def _wait(submission: Submission, until: datetime, at: datetime, delivery:
     return DONE
 
 
-async def _block_known_bad(submission: Submission) -> bool:
-    """Before anybody is asked for its content. An upload is its content; a repository may have other content now."""
+async def _block_listed(submission: Submission) -> bool:
+    """Before its content is fetched. An upload is its content; a repository may have other content now."""
     content_hash = submission.content_hash if submission.source == UPLOADS else None
     entry = await find_block(submission.skill_name, submission.source, content_hash)
     if entry is None:
         return False
-    block = blocked_by(entry)
-    await move_submission(submission, State.BLOCKED, "worker", str(block), parked_by=block.parked_by)
+    await move_submission(submission, State.BLOCKED, "worker", block_reason(entry), parked_by="blocklist")
     return True
 
 
-async def _work(held: LeasedSubmission, time_left: timedelta) -> Settled:
+async def _attempt(held: LeasedSubmission, time_left: timedelta) -> Processed:
     try:
         async with asyncio.timeout(time_left.total_seconds()):
-            await _decide(held)
+            outcome = await verify(held)
+            receipt = outcome.receipt
+            also = receipt_put(receipt) if receipt else None
+            await held.move(outcome.state, outcome.reason, also, parked_by=outcome.parked_by, **outcome.facts)
+            if receipt and outcome.state is State.AUTO_APPROVED:
+                held.submission = await publish(held.submission, receipt, outcome.skill)
     except LostLease:
         raise
     except Deferred as deferred:
         return await _defer(held, deferred)
     except Exception as fault:  # noqa: BLE001 - whatever went wrong, the record must not stay leased without a worker
         return await _retry_or_hold(held, fault)
-    logger.info("submission settled", extra={"submission": held.submission.id, "state": held.submission.state})
+    logger.info("submission processed", extra={"submission": held.submission.id, "state": held.submission.state})
     return DONE
 
 
-async def _decide(held: LeasedSubmission) -> None:
-    try:
-        await verify(held)
-    except Refused as refusal:
-        await held.move(State.REJECTED, str(refusal))
-    except Duplicate as duplicate:
-        await held.move(State.DEQUEUED, str(duplicate))
-    except Blocked as block:
-        await held.move(State.BLOCKED, str(block), parked_by=block.parked_by)
-    except NeedsPerson as hold:
-        await held.move(State.ON_HOLD, str(hold), parked_by=hold.parked_by)
-
-
-async def _defer(held: LeasedSubmission, deferred: Deferred) -> Settled:
-    """Gives the attempt back: what is down elsewhere is not this submission's fault."""
+async def _defer(held: LeasedSubmission, deferred: Deferred) -> Processed:
+    """Gives the attempt back: an external outage is not this submission's fault."""
     submission = held.submission
     at = now()
     waits = max(timedelta(seconds=1), min(LONGEST_DELAY, deferred.until - at))
@@ -163,23 +137,23 @@ async def _defer(held: LeasedSubmission, deferred: Deferred) -> Settled:
     return DONE
 
 
-async def _retry_or_hold(held: LeasedSubmission, fault: Exception) -> Settled:
+async def _retry_or_hold(held: LeasedSubmission, fault: Exception) -> Processed:
     submission = held.submission
     error = describe(fault)
     logger.warning(
         "attempt failed", exc_info=fault, extra={"submission": submission.id, "attempt": submission.attempts}
     )
     if submission.attempts >= MAX_ATTEMPTS:
-        held.submission = await give_up(msgspec.structs.replace(submission, error=error))
+        await give_up(msgspec.structs.replace(submission, error=error))
         return DONE
     delay = RETRY_BASE * 2 ** (submission.attempts - 1) * random.uniform(1, 1.5)  # noqa: S311 - spreads load
     reason = f"attempt {submission.attempts} of {MAX_ATTEMPTS} failed: {error}"
     await held.move(State.RECEIVED, reason, error=error, not_before=now() + delay)
-    return Settled(retry_in=delay)
+    return Processed(retry_in=delay)
 
 
 def describe(fault: BaseException) -> str:
-    """For the record and its readers: our own words, never an internal message."""
+    """For the record and its readers: never an internal message."""
     if isinstance(fault, TimeoutError):
         return "it took too long"
     if isinstance(fault, Unavailable):

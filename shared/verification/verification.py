@@ -1,14 +1,15 @@
-"""The verdict on one skill: fetch it, scan it, weigh it, decide, publish. records/decision.py decides."""
+"""The verdict on one skill: fetch it, scan it, weigh it. records/decision.py decides, the pipeline commits."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from shared.db import get_content, get_kv, get_settings, now
-from shared.errors import ConditionFailed, Duplicate, Refused, Unavailable
-from shared.evidence.blocklist import BlockEntry, block_keys, blocked_by, find_alike, worst_entry
+from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
+from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, find_alike, worst_entry
 from shared.evidence.judge import Judgement, NotJudged, judge_skill
 from shared.evidence.receipt_store import (
     Clearance,
@@ -17,12 +18,11 @@ from shared.evidence.receipt_store import (
     read_clearance,
     read_receipt,
     receipt_key,
-    receipt_put,
 )
 from shared.github.archive import AnomalyKind
-from shared.marketplace.publishing import deleted_reason, publish
+from shared.marketplace.publishing import deleted_reason
 from shared.marketplace.skill_index import LOOK_ALIKE, alike_key, alike_name, decode_skill, is_confusable, skill_key
-from shared.records.decision import Judged, Outcome, asks_judge, decide, is_vendor
+from shared.records.decision import Judged, Ruling, asks_judge, decide, is_vendor
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
@@ -36,7 +36,7 @@ SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source 
 
 
 class LeasedSubmission:
-    """A submission this worker holds the lease of. Each move is refused once the lease is lost."""
+    """A submission whose lease this worker holds. Each move is refused once the lease is lost."""
 
     def __init__(self, submission: Submission) -> None:
         self.submission = submission
@@ -48,26 +48,42 @@ class LeasedSubmission:
         )
 
     def learn(self, **facts: Any) -> None:
-        """Written down with the next move, whichever it is."""
+        """Stored with the next move, whichever it is."""
         self.submission = msgspec.structs.replace(self.submission, **facts)
 
 
-async def verify(held: LeasedSubmission) -> None:
-    """Fetch, scan, weigh, decide, publish. Each step writes what it found before the next one starts."""
-    fetched = await _fetch(held)
-    await _take_identity(held, fetched)
+class Outcome(NamedTuple):
+    """Where a submission goes and why. With a receipt, its content was scanned."""
+
+    state: State
+    reason: str | None = None
+    parked_by: str | None = None
+    facts: Mapping[str, Any] = MappingProxyType({})  # for the record
+    receipt: Receipt | None = None
+    skill: Skill | None = None  # published under this name before
+
+
+async def verify(held: LeasedSubmission) -> Outcome:
+    """Raises only for faults, and Deferred for what is down."""
+    try:
+        fetched = await _fetch(held)
+    except Refused as refusal:
+        return Outcome(State.REJECTED, str(refusal))
+    except NeedsPerson as hold:
+        return Outcome(State.ON_HOLD, str(hold), hold.parked_by)
+    if other := await _claim_identity(held, fetched):
+        return Outcome(State.DEQUEUED, f"The same skill is submission {other}.")
     content_hash = await _store(held.submission, fetched)
     known = await _read_known(held.submission, content_hash, fetched.unscanned)
     if known.block:
-        raise blocked_by(known.block)
-    await _refuse_taken_name(held.submission, known.skill, content_hash)
-    seen = await _compared_again(known.receipt) if known.receipt else await _scan(fetched, content_hash)
-    scanned = _looked_at_name(seen, known.confused_with)
-    outcome, receipt = await _weigh(held, fetched, scanned, known.clearance)
-    facts = _facts(content_hash, receipt, outcome) | {"scanned_commit": held.submission.commit}
-    await held.move(outcome.state, outcome.reason, also=receipt_put(receipt), parked_by=outcome.parked_by, **facts)
-    if outcome.state is State.AUTO_APPROVED:
-        held.submission = await publish(held.submission, receipt, known.skill)
+        return Outcome(State.BLOCKED, block_reason(known.block), "blocklist")
+    if refusal_reason := await _find_name_conflict(held.submission, known.skill, content_hash):
+        return Outcome(State.REJECTED, refusal_reason)
+    receipt = await _compare_again(known.receipt) if known.receipt else await _scan(fetched, content_hash)
+    receipt = _with_name_finding(receipt, known.confused_with)
+    ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
+    facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit}
+    return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill)
 
 
 class _Known(NamedTuple):
@@ -95,7 +111,7 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
     skill, alike = skill_key(submission.skill_name), alike_key(submission.skill_name)
     read = await get_kv().get_many([*blocks, receipt, clearance, skill, alike])
     if read.failed:
-        raise Unavailable("The store did not give everything that is known of this skill.")
+        raise Unavailable("Not everything that is known of this skill could be read.")
     docs = read.found
     return _Known(
         block=worst_entry(docs[key] for key in blocks if key in docs),
@@ -107,16 +123,16 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
 
 
 def _confused_with(name: str, alike: str | None) -> str | None:
-    """Asked once, of a new name: whoever let it in has seen it."""
+    """Checked only for a new name: an approved one was reviewed with this finding."""
     other = None if alike is None else alike_name(alike)
     return other if other and is_confusable(name, other) else None
 
 
-async def _take_identity(held: LeasedSubmission, fetched: Fetched) -> None:
-    """What was submitted by name or branch gets the identity it really has, unless another submission has it."""
+async def _claim_identity(held: LeasedSubmission, fetched: Fetched) -> str | None:
+    """What was submitted by name or branch gets its real identity. If another submission has it, returns that one."""
     submission = held.submission
     if fetched.place is None:
-        return
+        return None
     facts: dict[str, Any] = {}
     if submission.skill_path != fetched.path or submission.content_hash is None:  # later a rename changes no name
         facts = {"skill_path": fetched.path, "skill_name": fetched.skill_name, "ref": fetched.place.pinned.ref}
@@ -125,21 +141,19 @@ async def _take_identity(held: LeasedSubmission, fetched: Fetched) -> None:
     also = [identity_put(*place, submission.id) for place in places]
     if facts.get("skill_name", submission.skill_name).lower() != submission.skill_name.lower():
         also += words_of(msgspec.structs.replace(submission, **facts))
-    if not also:
-        held.learn(**facts)
-        return
-    try:
-        held.submission = await commit(lambda _: touch(submission, **facts), lambda _: also)
-    except ConditionFailed:
-        await _refuse_duplicate(submission, places)
-        held.learn(**facts)
+    if also:
+        try:
+            held.submission = await commit(lambda _: touch(submission, **facts), lambda _: also)
+        except ConditionFailed:
+            if other := await _find_other(submission, places):
+                return other
+    held.learn(**facts)
+    return None
 
 
-async def _refuse_duplicate(submission: Submission, places: Sequence[tuple[str, str]]) -> None:
+async def _find_other(submission: Submission, places: Sequence[tuple[str, str]]) -> str | None:
     holders = await asyncio.gather(*(find_by_identity(*place) for place in places))
-    others = [holder.id for holder in holders if holder and holder.id != submission.id]
-    if others:
-        raise Duplicate(f"The same skill is submission {others[0]}.")
+    return next((holder.id for holder in holders if holder and holder.id != submission.id), None)
 
 
 async def _store(submission: Submission, fetched: Fetched) -> str:
@@ -148,34 +162,33 @@ async def _store(submission: Submission, fetched: Fetched) -> str:
     return await get_content().put_files(fetched.files)
 
 
-async def _refuse_taken_name(submission: Submission, skill: Skill | None, content_hash: str) -> None:
+async def _find_name_conflict(submission: Submission, skill: Skill | None, content_hash: str) -> str | None:
+    """Why this content cannot be published under its name."""
     if skill is None:
-        return
+        return None
     if skill.is_deleted:
-        raise Refused(deleted_reason(skill))
+        return deleted_reason(skill)
     if content_hash in skill.yanked_content:
-        raise Refused(
-            f"A version of {skill.name} with exactly this content was yanked. Submit it with what was wrong mended."
-        )
+        return f"A version of {skill.name} with exactly this content was yanked. Submit it with the problem fixed."
     if skill.submission_id == submission.id:
-        return
+        return None
     first = await find_submission(skill.submission_id)
     where = f" in {first.skill_path!r}" if first else ""
-    raise Refused(
+    return (
         f"The name {skill.name} is taken by the skill{where} (submission {skill.submission_id})."
         " Rename the folder of this one."
     )
 
 
-async def _compared_again(receipt: Receipt) -> Receipt:
-    """What is blocked changes while content stays the same, so its likeness is looked for anew each time."""
+async def _compare_again(receipt: Receipt) -> Receipt:
+    """Blocked content changes while this content stays the same, so they are compared each time."""
     own = tuple(finding for finding in receipt.report.findings if finding.rule != NEAR_DUPLICATE)
     report = await with_likeness(msgspec.structs.replace(receipt.report, findings=own).adding([]))
     return msgspec.structs.replace(receipt, report=report)
 
 
-def _looked_at_name(receipt: Receipt, confused_with: str | None) -> Receipt:
-    """A receipt is of content and may have been written under another name, so this finding is made anew each time."""
+def _with_name_finding(receipt: Receipt, confused_with: str | None) -> Receipt:
+    """A receipt is of content and may come from another name, so this finding is made each time."""
     report = receipt.report
     about_content = tuple(finding for finding in report.findings if finding.rule != LOOK_ALIKE)
     if confused_with is None and about_content == report.findings:
@@ -219,10 +232,10 @@ def scan_fetched(fetched: Fetched) -> ScanReport:
 
 async def _weigh(
     held: LeasedSubmission, fetched: Fetched, receipt: Receipt, clearance: Clearance | None
-) -> tuple[Outcome, Receipt]:
+) -> tuple[Ruling, Receipt]:
     report = receipt.report
-    if report.front_matter.errors:  # nothing that a person or a judge could wave through: it has no name
-        return Outcome(State.REJECTED, reason=_unusable(report.front_matter.errors)), receipt
+    if report.front_matter.errors:  # no person or judge could approve it: it has no name
+        return Ruling(State.REJECTED, reason=_unusable(report.front_matter.errors)), receipt
     vendor = _is_vendor(fetched)
     cleared = clearance is not None and clearance.covers(receipt)
     judged: Judged | None = None
@@ -234,8 +247,8 @@ async def _weigh(
             receipt = msgspec.structs.replace(receipt, judgement=judgement)
         if judged in (Judged.FAIL, Judged.CONCERNS, Judged.UNDECIDED):
             because = judgement.reason
-    outcome = decide(report.verdict, report.certain, bool(report.incomplete), judged, vendor, cleared, because)
-    return outcome, receipt
+    ruling = decide(report.verdict, report.certain, bool(report.incomplete), judged, vendor, cleared, because)
+    return ruling, receipt
 
 
 def _is_vendor(fetched: Fetched) -> bool:
@@ -251,19 +264,19 @@ async def _ask_judge(held: LeasedSubmission, fetched: Fetched, because: str) -> 
     return await judge_skill(fetched.files, because)
 
 
-def _facts(content_hash: str, receipt: Receipt, outcome: Outcome) -> dict[str, Any]:
+def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
     judgement = receipt.judgement
-    is_usable = not receipt.report.front_matter.errors  # else no score stands for it: 100 beside "rejected" misleads
+    is_usable = not receipt.report.front_matter.errors  # else there is no score: 100 beside "rejected" misleads
     return {
-        "content_hash": content_hash,
+        "content_hash": receipt.content_hash,
         "unscanned": receipt.unscanned,
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
         "score": receipt.report.score if is_usable else None,
         "judged": judgement.judged if judgement else "not_judged",
         "judge_score": judgement.score if judgement else None,
-        "cert_tier": outcome.cert_tier,
-        "publish_as": outcome.publish_as or State.PUBLISHED,
+        "cert_tier": ruling.cert_tier,
+        "publish_as": ruling.publish_as or State.PUBLISHED,
     }
 
 

@@ -79,10 +79,10 @@ def _asking_about_all(original):
 
 
 def _approving(certain, because):
-    from shared.records.decision import Outcome
+    from shared.records.decision import Ruling
     from shared.records.submissions import State
 
-    return Outcome(State.AUTO_APPROVED, "SCANNED")
+    return Ruling(State.AUTO_APPROVED, "SCANNED")
 
 
 ALWAYS_EQUAL = always(True)

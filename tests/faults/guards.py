@@ -212,7 +212,7 @@ GUARDS = [
     ),
     Guard(
         "a name belongs to its first skill",
-        {"shared.verification.verification:_refuse_taken_name": always(None)},
+        {"shared.verification.verification:_find_name_conflict": always(None)},
         [f"{VERIFICATION}test_a_second_path_with_the_same_slug_is_rejected"],
     ),
     Guard("an env is its batch's", {"shared.worker_context:worker_env_storage": ModuleLevel}),

@@ -40,7 +40,7 @@ async def submitted(env, bundle: dict | None = None) -> Submission:
 
 async def processed(
     env, submission: Submission, worker: str = "worker", delivery: Delivery | None = None
-) -> pipeline.Settled:
+) -> pipeline.Processed:
     """By a worker that got a message of its own, sent for the record as it was submitted."""
     delivery = delivery or Delivery(uuid.uuid4().hex)
     return await within(env, lambda: pipeline.process_submission(submission.id, worker, WHILE, delivery))

@@ -1,7 +1,9 @@
 """What a worker does with a message, and what the record says afterwards."""
 
 import asyncio
+import sys
 import threading
+import traceback
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +13,7 @@ import pytest
 from functions import consumer
 from shared.errors import LostLease, NotFound, Unavailable
 from shared.records.submissions import Delivery, State
+from shared.storage.kv import Put
 from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.pause import pause_queue, resume_queue
 from shared.submissions.submission_store import claim_submission, get_history, get_submission, move_submission
@@ -20,7 +23,7 @@ from shared.verification.pipeline import DONE
 from shared.verification.verification import scan_fetched
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.invariants import check_invariants
-from tests.support.memory import MemoryContent, within
+from tests.support.memory import MemoryContent, MemoryKV, memory_env, within
 
 
 async def record(env, submission):
@@ -38,6 +41,26 @@ async def test_a_good_skill_is_published_with_its_whole_story(env):
     assert [entry.to_state for entry in history] == ["RECEIVED", "TIER1_SCANNING", "AUTO_APPROVED", "PUBLISHED"]
     assert (await record(env, submission)).published_version == "1.0.0"
     check_invariants(env.kv)
+
+
+class TracedKV(MemoryKV):
+    """Knows the functions of the product that led to the publishing write, those of storage aside."""
+
+    calls: tuple[str, ...] = ()
+
+    async def transact(self, build):
+        if any('"state":"PUBLISHED"' in write.doc for write in build() if isinstance(write, Put)):
+            modules = {frame: frame.f_globals["__name__"] for frame, _ in traceback.walk_stack(sys._getframe())}
+            product = [frame for frame, name in modules.items() if name.startswith(("functions.", "shared."))]
+            calls = (frame.f_code.co_name for frame in product if not modules[frame].startswith("shared.storage"))
+            self.calls = tuple(calls)
+        return await super().transact(build)
+
+
+async def test_from_the_consumer_to_the_publishing_write_are_few_calls():
+    env = memory_env(TracedKV)
+    await consume(env, an_sqs_record((await submitted(env)).id))
+    assert env.kv.calls[::-1] == ("process", "process_submission", "_attempt", "publish", "commit")
 
 
 async def test_an_unusable_skill_is_rejected_with_what_to_do(env):
