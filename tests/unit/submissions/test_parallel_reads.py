@@ -99,8 +99,11 @@ async def test_aliases_are_never_read(barrier_env):
 
 class PartlyBrokenKV(MemoryKV):
     unreadable: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()  # an index still has them
 
     async def load(self, key: Key):
+        if key.pk in self.gone:
+            return None
         if key.pk in self.unreadable:
             raise Unavailable("throttled")
         return await super().load(key)
@@ -223,6 +226,14 @@ async def test_a_row_that_cannot_be_read_again_is_kept_and_named(broken_env):
     assert {row.id for row in listing.rows} == {good, throttled}
     assert listing.stale == [throttled]
     assert listing.degraded
+
+
+@pytest.mark.requirement("AC-0281-US3-02")
+async def test_a_row_without_a_record_is_not_listed(broken_env):
+    there, gone = await several(broken_env, 2)
+    broken_env.kv.gone = frozenset({f"sub:{gone}"})
+    listing = await within(broken_env, lambda: list_submissions(ListQuery()))
+    assert [row.id for row in listing.rows] == [there]
 
 
 @pytest.mark.requirement("AC-0281-US3-03")

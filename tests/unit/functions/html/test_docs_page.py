@@ -35,12 +35,15 @@ async def test_every_route_is_there_with_an_example_and_every_code_with_its_mean
 async def test_every_link_within_the_page_leads_somewhere(env):
     shown = await call(env, "GET /docs")
     targets = set(re.findall(r' id="([^"]+)"', shown.text))
-    assert set(re.findall(r'href="#([^"]+)"', shown.text)) - targets == set()
+    links = set(re.findall(r'href="#([^"]+)"', shown.text))
+    assert links
+    assert links - targets == set()
 
 
 async def test_examples_are_commands_a_shell_reads(env):
     shown = await call(env, "GET /docs")
     examples = re.findall(r"<code>(curl .*?)</code>", shown.text, re.DOTALL)
+    assert len(examples) == len(list(operations()))
     for example in examples:
         words = shlex.split(example.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&"))
         assert words[0] == "curl"
