@@ -1,4 +1,4 @@
-"""The dead-letter queue: what failed five receives is stored for a person, and its submission parked."""
+"""The dead-letter queue: a message that failed five receives is stored for review, and its submission parked."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping

@@ -11,7 +11,7 @@ from shared.worker_context import run_with_worker_env
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if event.get("source") != "aws.events":
-        raise ValueError("This function answers EventBridge schedules only.")
+        raise ValueError("This function handles EventBridge schedules only.")
     env = runtime.worker_env()
     try:
         report = runtime.run(lambda: run_with_worker_env(env, rescan_published), runtime.time_left(context))

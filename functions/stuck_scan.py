@@ -12,7 +12,7 @@ from shared.worker_context import run_with_worker_env
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if event.get("source") != "aws.events":
-        raise ValueError("This function answers EventBridge schedules only.")
+        raise ValueError("This function handles EventBridge schedules only.")
     try:
         report = runtime.run(lambda: run_with_worker_env(runtime.worker_env(), tick), runtime.time_left(context))
     finally:

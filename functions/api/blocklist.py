@@ -13,7 +13,7 @@ from shared.errors import Unavailable
 from shared.evidence.blocklist import BlockEntry, list_blocks
 from shared.marketplace.reputation import get_reputation
 from shared.records.submissions import State, Submission
-from shared.submissions.skill_source import UPLOADS, is_uploads_elsewhere, parse_repo_url
+from shared.submissions.skill_source import UPLOADS, is_uploads_address, parse_repo_url
 
 KEPT_FOR = "public, max-age=60"
 
@@ -76,7 +76,7 @@ async def get_blocklist(request: Request) -> Answer:
 async def check(request: Request, query: CheckQuery) -> Answer:
     """`tainted`: not blocked itself, but another skill of its author is. The repository on GitHub that is called like
     our uploads is always blocked: whoever has it could hand out other content under the names that were verified."""
-    if query.repo_url and is_uploads_elsewhere(query.repo_url, get_settings().github_host):
+    if query.repo_url and is_uploads_address(query.repo_url, get_settings().github_host):
         return Answer(Checked(blocked=True, entry=_impostor(query), rejected=False, tainted=False, taint_reason=None))
     known = await get_reputation(query.name, query.repo_url and _source(query.repo_url), query.hash)
     return Answer(

@@ -13,7 +13,7 @@ class RetryLater(Exception):
 def records_of(event: dict[str, Any]) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = event.get("Records", [])
     if not records or any(record.get("eventSource") != "aws:sqs" for record in records):
-        raise ValueError("This function answers SQS events only.")
+        raise ValueError("This function handles SQS events only.")
     return records
 
 

@@ -1,7 +1,6 @@
-"""What becomes of a skill: the outcome table, the certification and the trust it earns, each one function. Pure.
+"""The decision on a skill: the outcome table, the certification and the trust it earns, each one function. Pure.
 
-Only a person's clearance gets past a block rule or an incomplete scan. The judge can only ever make things worse for
-them, never better.
+Only a person's clearance overrides a block rule or an incomplete scan. The judge can only make a verdict worse.
 """
 
 from collections.abc import Collection
@@ -22,7 +21,7 @@ class Judged(StrEnum):
     CONCERNS = "CONCERNS"
     FAIL = "FAIL"
     NONE = "none configured"
-    UNDECIDED = "undecided"  # too large, over budget, or no usable answer
+    UNDECIDED = "undecided"  # too large, over budget, or no usable response
 
 
 class CertTier(StrEnum):
@@ -79,7 +78,7 @@ def decide(
     clearance_covers: bool,
     because: str = "",
 ) -> Ruling:
-    """The outcome table. `judged` is None where the judge was not to be asked; `because` is what the author reads."""
+    """The outcome table. `judged` is None where the judge is not needed; `because` is for the author."""
     if tier1_verdict not in ("PASS", "CONCERNS", "FAIL"):
         raise ValueError(f"{tier1_verdict!r} is no verdict")
     if clearance_covers:
@@ -89,11 +88,11 @@ def decide(
     if is_vendor:
         return _vendor(tier1_verdict, incomplete, because)
     if judged is None:
-        raise ValueError("the judge was not asked, although its answer decides")
+        raise ValueError("the judge decides here, but there is no judgement")
     return _weigh(tier1_verdict, incomplete, judged, because)
 
 
-def asks_judge(tier1_verdict: str, is_vendor: bool, clearance_covers: bool) -> bool:
+def needs_judge(tier1_verdict: str, is_vendor: bool, clearance_covers: bool) -> bool:
     return tier1_verdict != "FAIL" and not is_vendor and not clearance_covers
 
 
@@ -104,7 +103,7 @@ def judged_by_score(score: int) -> Judged:
 
 
 def is_vendor(owner: str, owner_id: int, ref: str | None, vendors: Collection[tuple[str, int]]) -> bool:
-    """A name can be taken over, a number cannot be read by people: both must match, on the default branch's head."""
+    """A login can change owners, an id means nothing to a reader: both must match, on the default branch's head."""
     return ref is None and (owner.lower(), owner_id) in vendors
 
 

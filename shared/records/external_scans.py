@@ -1,4 +1,4 @@
-"""What a scan by a scanner elsewhere is: requested, claimed for a while, finished once. Pure: no clock, no store."""
+"""A scan by an external scanner: requested, claimed for a while, finished once. Pure: no clock, no store."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -93,8 +93,8 @@ def is_critical(outcome: ExternalOutcome) -> bool:
 def problem_of(outcome: ExternalOutcome) -> str | None:
     """What makes a report contradict itself, as a sentence."""
     if outcome.status == "FAILED":
-        told = (outcome.verdict, outcome.score, outcome.critical_count, outcome.findings)
-        return None if told == (None, None, 0, ()) else "A scan that FAILED has no verdict, score or findings."
+        result = (outcome.verdict, outcome.score, outcome.critical_count, outcome.findings)
+        return None if result == (None, None, 0, ()) else "A scan that FAILED has no verdict, score or findings."
     if outcome.verdict is None:
         return "A scan that is COMPLETED has a `verdict`: PASS, CONCERNS or FAIL."
     if is_critical(outcome) and outcome.verdict is not ExternalVerdict.FAIL:

@@ -26,8 +26,8 @@ def skill_words(skill: Skill) -> tuple[str, ...]:
     """Its name first, so that a long description never pushes it out."""
     name = split_name(full_name(skill))
     named = chain(tokens(name.slug), tokens(name.owner), tokens(name.repo))
-    told = chain(*map(tokens, skill.tags), tokens(skill.display_name), tokens(skill.description))
-    return _first(chain(named, (word for word in told if word not in STOP_WORDS)), MAX_SKILL_WORDS)
+    described = chain(*map(tokens, skill.tags), tokens(skill.display_name), tokens(skill.description))
+    return _first(chain(named, (word for word in described if word not in STOP_WORDS)), MAX_SKILL_WORDS)
 
 
 def submission_words(submission: Submission) -> tuple[str, ...]:
@@ -37,19 +37,19 @@ def submission_words(submission: Submission) -> tuple[str, ...]:
 
 
 def query_words(q: str) -> tuple[str, ...]:
-    """What a search asks for. Stop words count only where there is nothing else."""
+    """The words of a search. Stop words count only where there is nothing else."""
     words = tuple(dict.fromkeys(tokens(q)))
     return tuple(word for word in words if word not in STOP_WORDS) or words
 
 
-def is_match(asked: Iterable[str], words: Collection[str]) -> bool:
-    """Whether each word that is asked for begins one of these words."""
-    return all(any(begins(word, one) for one in words) for word in asked)
+def is_match(wanted: Iterable[str], words: Collection[str]) -> bool:
+    """Whether each wanted word begins one of these words."""
+    return all(any(begins(word, one) for one in words) for word in wanted)
 
 
-def begins(asked: str, word: str) -> bool:
+def begins(prefix: str, word: str) -> bool:
     """A single letter is a word like `c` or `r`, not the beginning of others."""
-    return word == asked or (len(asked) > 1 and word.startswith(asked))
+    return word == prefix or (len(prefix) > 1 and word.startswith(prefix))
 
 
 def tokens(text: str) -> list[str]:

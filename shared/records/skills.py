@@ -34,11 +34,11 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     versions: int = 1
     record_version: int = 1
     is_blocked: bool = False
-    is_blocked_by_rule: bool = False  # by a rescan, not by a person: an approval or mended content lifts it
+    is_blocked_by_rule: bool = False  # by a rescan, not by a person: an approval or fixed content lifts it
     block_reason: str | None = None
     was_blocked: bool = False
-    latest_version: str | None = None  # the highest ever given, where the current one is lower because of yanks
-    yanked_content: tuple[str, ...] = ()  # hashes of yanked versions: nobody publishes them again by resubmitting
+    latest_version: str | None = None  # the highest ever assigned, where the current one is lower because of yanks
+    yanked_content: tuple[str, ...] = ()  # hashes of yanked versions: resubmitting does not publish them again
     is_yanked: bool = False  # every version is: still to be seen, no longer to be installed
     is_deleted: bool = False  # a tombstone: it only keeps the name from being used again
     delete_reason: str | None = None
@@ -138,7 +138,7 @@ def is_version(text: str) -> bool:
 
 
 def is_newer(latest: str, installed: str) -> bool:
-    """Also than something that is no version at all: nobody knows how old that is."""
+    """Also true if the other is no version at all: its age is unknown."""
     return not _INSTALLED.fullmatch(installed) or bump_between(installed, latest) is not None
 
 

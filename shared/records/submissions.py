@@ -73,7 +73,7 @@ _NEEDS_REASON = PARKED_STATES | set(CATEGORIES["rejected"])
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message in the hands of a worker. The queue may deliver it again, and may have copies of it."""
+    """A message that a worker received. The queue may deliver it again, and may have copies of it."""
 
     message_id: str
     receives: int = 1
@@ -234,25 +234,25 @@ def reopen(submission: Submission, actor: str, now: datetime, reason: str, **set
 
 
 def touch(submission: Submission, **set_: Any) -> Change:
-    """A note on the record that is no move: no history, no counter."""
+    """A change that is no move: no history, no counter."""
     return Change(submission, _next(submission, **set_), ())
 
 
 def claimed_by(submission: Submission, by: Delivery) -> dict[str, Any]:
-    """From here on its worker answers for the record: with the message it holds, until it has sent another one."""
+    """From here on its worker is responsible for the record, with the message it received, until it sends another."""
     return {"generation": submission.generation + 1, "claimed_delivery": by}
 
 
 def is_superseded(submission: Submission, delivery: Delivery) -> bool:
-    """Another message stands for the record, so this one may go. Not when this very message was taken on and is back:
-    then its worker died, perhaps before it had sent another one."""
+    """The record has another message, so this one may be deleted. Not when this very message was claimed and delivered
+    again: then its worker died, possibly before it sent another one."""
     by = submission.claimed_delivery
-    is_back = by is not None and by.message_id == delivery.message_id and by.receives < delivery.receives
-    return delivery.generation < submission.generation and not is_back
+    was_redelivered = by is not None and by.message_id == delivery.message_id and by.receives < delivery.receives
+    return delivery.generation < submission.generation and not was_redelivered
 
 
 class Rescue(StrEnum):
-    """What the scan does with a submission that nobody works on."""
+    """What the scan does with a submission that no worker holds."""
 
     LEAVE = "leave"
     SEND_AGAIN = "send again"
@@ -271,7 +271,7 @@ def rescue_of(submission: Submission, now: datetime) -> Rescue:
 
 
 def due_at(submission: Submission) -> datetime | None:
-    """When the stuck scan should look at it, if nobody moves it before."""
+    """When the stuck scan should check it, unless it moves before."""
     if submission.state not in STUCK_STATES:
         return None
     waits = [
@@ -302,7 +302,7 @@ def row_of(submission: Submission) -> SubmissionRow:
         updated_at=submission.updated_at,
         version=submission.version,
     )
-    # The reason gives way first. The name is shortened only for a reference of hundreds of letters.
+    # The reason is cut first. The name is shortened only for a reference of hundreds of letters.
     return _fitting(_fitting(row, "reason"), "skill_name")
 
 

@@ -60,7 +60,7 @@ def count_change(change: Change) -> list[Add]:
 
 
 def _arrivals(change: Change) -> dict[str, int]:
-    """What an hour counts: entering a category, and being new. Moves within a category are nobody's news."""
+    """What an hour counts: entering a category, and being new. Moves within a category are not counted."""
     before, after = change.before, change.after
     if before is None:
         return {after.state: 1, CREATED: 1}
@@ -68,8 +68,8 @@ def _arrivals(change: Change) -> dict[str, int]:
 
 
 def count_skill(before: Skill | None, after: Skill | None) -> list[Write]:
-    """For the transaction that makes one of the other: guarded by the skill's version, so nothing counts twice. What
-    changed leaves a trace: whoever counts again must know."""
+    """For the transaction that makes one of the other: guarded by the skill's version, so nothing counts twice. Each
+    change leaves a trace, which a recount needs."""
     shares: dict[str, Counter[str]] = defaultdict(Counter)
     for skill, sign in ((before, -1), (after, 1)):
         if skill:

@@ -82,7 +82,7 @@ def position_of(letter: DeadLetter) -> str:
 
 
 def deletion_of(letter: DeadLetter) -> Delete:
-    """For the transaction that settles it; refused when somebody settled it before."""
+    """For the transaction that resolves it; refused when it was resolved before."""
     return Delete(_key(letter.id), {"pk": _key(letter.id).pk})
 
 

@@ -1,5 +1,5 @@
-"""What GitHub says of a repository that somebody wants to submit from: which skills it has, what each of them is known
-by, and whether there is anything new. Whoever waits for an answer waits for GitHub only so long."""
+"""What GitHub says about a repository before a submission: which skills it has, the identity of each, and whether there
+is anything new. Each request waits for GitHub for a limited time."""
 
 import asyncio
 from typing import NamedTuple
@@ -9,52 +9,48 @@ from shared.errors import BadGateway, Deferred, NeedsPerson, Refused, Unprocessa
 from shared.github.client import GitHub
 from shared.records.submissions import Submission
 from shared.submissions.skill_source import (
-    Asked,
     PinnedRepo,
     Repo,
-    asked_by,
+    UnresolvedPath,
     find_folder,
     github_name,
     identity_path,
     parse_repo_url,
     parse_skill_path,
     parse_slug,
+    parse_unresolved,
     tree_of,
 )
 from shared.submissions.submission_store import get_ids_by_path, get_submissions_fresh
 from shared.telemetry import logger
 from shared.timing import RESOLVE_BUDGET
 
-GITHUB_UNAVAILABLE = (
-    Deferred,
-    NeedsPerson,
-    TimeoutError,
-)  # also when it sends us elsewhere: whoever works on it parks it
+GITHUB_UNAVAILABLE = (Deferred, NeedsPerson, TimeoutError)  # NeedsPerson: an unknown redirect, which the worker parks
 UNKNOWN = "unknown"  # it was submitted, but its record cannot be read at the moment
 
 
 class Identity(NamedTuple):
-    """What a skill of a repository is known by, as far as it can be told."""
+    """Of a skill in a repository, as far as it is known."""
 
     path: str
     skill_name: str
     ref: str | None = None
 
 
-class Asking(NamedTuple):
-    """All questions that one request has about a repository, and until when it waits for their answers."""
+class RepoLookup(NamedTuple):
+    """All GitHub calls of one request about a repository, and their common deadline."""
 
     repo: Repo
     github: GitHub
     until: float  # as the loop counts time
 
 
-def asking_about(repo: Repo, github: GitHub) -> Asking:
-    return Asking(repo, github, asyncio.get_running_loop().time() + RESOLVE_BUDGET.total_seconds())
+def start_lookup(repo: Repo, github: GitHub) -> RepoLookup:
+    return RepoLookup(repo, github, asyncio.get_running_loop().time() + RESOLVE_BUDGET.total_seconds())
 
 
 async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
-    """Every skill of a repository with what became of it here, and whether there are more than could be listed."""
+    """Every skill of a repository with its status here, and whether there are more than could be listed."""
     repo = parse_repo_url(repo_url, get_settings().github_host)
     try:
         found = await get_github().get_repo(repo.owner, repo.name)
@@ -81,25 +77,25 @@ def identity_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None)
     if repo.tree is None and path:
         return Identity(path, _name(repo, repo.name if path == "." else path.rpartition("/")[2]))
     if skill_name and not path:
-        return Identity(Asked(repo.tree, parse_slug(skill_name.lower())).path, _name(repo, skill_name))
+        return Identity(UnresolvedPath(repo.tree, parse_slug(skill_name.lower())).path, _name(repo, skill_name))
     if repo.tree is None:
-        return Identity(Asked().path, _name(repo, repo.name))
+        return Identity(UnresolvedPath().path, _name(repo, repo.name))
     tree = repo.tree if path in (None, ".") else f"{repo.tree}/{path}"
-    return Identity(Asked(tree).path, _name(repo, tree.rpartition("/")[2] if "/" in tree else repo.name))
+    return Identity(UnresolvedPath(tree).path, _name(repo, tree.rpartition("/")[2] if "/" in tree else repo.name))
 
 
-async def identity_on_github(asking: Asking, sent: Identity) -> Identity:
-    """When GitHub is silent, the skill is accepted as it was named and its worker asks."""
-    asked = asked_by(sent.path)
-    if asked is None:
+async def identity_on_github(lookup: RepoLookup, sent: Identity) -> Identity:
+    """When GitHub does not respond, the skill is accepted as named and its worker resolves it."""
+    unresolved = parse_unresolved(sent.path)
+    if unresolved is None:
         return sent
-    repo, github, until = asking
+    repo, github, until = lookup
     try:
         async with asyncio.timeout_at(until):
             found = await github.get_repo(repo.owner, repo.name)
-            pinned = await github.resolve_ref(found, asked.tree)
+            pinned = await github.resolve_ref(found, unresolved.tree)
             github.yield_quota_to_workers()
-            path = await find_folder(github, PinnedRepo(found, pinned), asked.name)
+            path = await find_folder(github, PinnedRepo(found, pinned), unresolved.name)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
     except GITHUB_UNAVAILABLE:
@@ -107,15 +103,15 @@ async def identity_on_github(asking: Asking, sent: Identity) -> Identity:
     return Identity(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
 
 
-async def find_head(asking: Asking, existing: Submission) -> str | None:
-    """The commit that a submission would be of today; None when GitHub is silent."""
-    repo, github, until = asking
+async def find_head(lookup: RepoLookup, existing: Submission) -> str | None:
+    """The commit that a submission would be of now; None when GitHub does not respond."""
+    repo, github, until = lookup
     try:
         async with asyncio.timeout_at(until):
             found = await github.get_repo(repo.owner, repo.name)
             return (await github.resolve_ref(found, tree_of(existing))).commit
-    except (Refused, *GITHUB_UNAVAILABLE) as silent:
-        logger.info("head not known", extra={"submission": existing.id, "problem": str(silent)})
+    except (Refused, *GITHUB_UNAVAILABLE) as error:
+        logger.info("head not known", extra={"submission": existing.id, "problem": str(error)})
         return None
 
 
@@ -127,5 +123,5 @@ async def _submitted_from(source: str) -> dict[str, dict[str, str | None]]:
     ids, _ = await get_ids_by_path(source)
     fresh = await get_submissions_fresh(ids.values())
     states = {submission.id: str(submission.state) for submission in fresh.submissions}
-    states |= dict.fromkeys(fresh.failed, UNKNOWN)  # not "new": whoever submits it again should know that it is here
+    states |= dict.fromkeys(fresh.failed, UNKNOWN)  # not "new": it was submitted before
     return {path: {"status": states[known], "submissionId": known} for path, known in ids.items() if known in states}

@@ -1,8 +1,8 @@
 """What changed, in the order it changed, for pages that stay open.
 
-A position in the feed is a feed key, `updatedAt#id#version`, or a bare time. Every answer starts ten seconds before
-the position it continues, because a transaction may become visible a little after the time it carries: whoever reads
-drops repeats by (id, version) and misses nothing.
+A position in the feed is a feed key, `updatedAt#id#version`, or a bare time. Every response starts ten seconds before
+the position it continues, because a transaction may become visible a little after the time it carries: a reader that
+drops repeats by (id, version) misses nothing.
 """
 
 import re
@@ -31,9 +31,9 @@ class FeedEvent(NamedTuple):
 
 class FeedPage(NamedTuple):
     events: list[FeedEvent]
-    last_id: str  # where the next answer continues
+    last_id: str  # where the next response continues
     is_reset: bool = False  # the position is older than the feed: load the list again
-    has_more: bool = False  # the answer is full: ask again at once
+    has_more: bool = False  # the response is full: request the next at once
 
 
 async def get_events(since: str | None, at: datetime) -> FeedPage:
@@ -56,11 +56,11 @@ def _read_position(text: str) -> tuple[str, datetime]:
     match = _POSITION.fullmatch(text)
     try:
         if match is None:
-            raise ValueError("not a position")  # noqa: TRY301 - one answer for both
+            raise ValueError("not a position")  # noqa: TRY301 - one error for both
         time = datetime.strptime(match[1], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
     except ValueError:
         raise InvalidRequest(
-            "`since` is the `lastEventId` of the answer before; leave it out to start from now.", code="invalid_since"
+            "`since` is the `lastEventId` of the previous response; omit it to start from now.", code="invalid_since"
         ) from None
     return text, time
 

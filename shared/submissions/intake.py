@@ -1,5 +1,5 @@
-"""Accepting a submission. The record is its own outbox: when the send fails, the answer is still yes, and the stuck
-scan sends it."""
+"""Accepting a submission. The record is its own outbox: when the send fails, the submission is still accepted, and
+the stuck scan sends it."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,14 @@ from shared.records.submissions import (
 )
 from shared.storage.content import Files, content_hash_of
 from shared.submissions.counters import get_stats
-from shared.submissions.discovery import Asking, Identity, asking_about, find_head, identity_as_sent, identity_on_github
+from shared.submissions.discovery import (
+    Identity,
+    RepoLookup,
+    find_head,
+    identity_as_sent,
+    identity_on_github,
+    start_lookup,
+)
 from shared.submissions.skill_source import UPLOADS, parse_repo_url, parse_slug, read_bundle
 from shared.submissions.submission_store import commit, create, find_by_identity, get_submission, get_submissions_fresh
 from shared.telemetry import logger
@@ -100,35 +107,35 @@ async def submit_repo(
     if earlier := await _find_earlier(idempotency):
         return earlier
     await _refuse_when_full()
-    asking = asking_about(repo, get_github())
-    return await _accept_skill(asking, await identity_on_github(asking, sent), sent_by, idempotency)
+    lookup = start_lookup(repo, get_github())
+    return await _accept_skill(lookup, await identity_on_github(lookup, sent), sent_by, idempotency)
 
 
 async def submit_several(
     repo_url: str, skills: Sequence[RequestedSkill], sent_by: str | None, idempotency: Idempotency | None
 ) -> list[Accepted | NotAccepted]:
-    """Each stands for itself: one that cannot be accepted is told among the others. What they have in common is looked
-    at once, and GitHub has as long for all of them as for one."""
+    """Each is independent: one that cannot be accepted has its error among the results. What they share is checked
+    once, and GitHub has as much time for all of them as for one."""
     repo = parse_repo_url(repo_url, get_settings().github_host)
     earlier = await find_answered(idempotency) if idempotency else None
     if earlier and earlier.outcomes is not None:
-        return await _answered_before(earlier.outcomes)
-    room = await (_room_left() if earlier else _refuse_when_full())  # what it has in the queue already, it is told
-    taken = await take_key(idempotency) if idempotency else None
-    if taken and taken.outcomes is not None:
-        return await _answered_before(taken.outcomes)
-    parts = [part_of(idempotency, taken, n) if idempotency and taken else None for n in range(len(skills))]
+        return await _replayed(earlier.outcomes)
+    room = await (_room_left() if earlier else _refuse_when_full())  # a retry gets what was accepted before
+    reserved = await take_key(idempotency) if idempotency else None
+    if reserved and reserved.outcomes is not None:
+        return await _replayed(reserved.outcomes)
+    parts = [part_of(idempotency, reserved, n) if idempotency and reserved else None for n in range(len(skills))]
     async with get_github().with_request_cache() as github:
         in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
-        several = _Several(asking_about(repo, github), sent_by, in_flight, iter(range(room)))
-        is_resumed = taken is not None and not taken.is_first
+        several = _Several(start_lookup(repo, github), sent_by, in_flight, iter(range(room)))
+        is_resumed = reserved is not None and not reserved.is_first
         jobs = [several.submit(skill, parts[n], is_resumed) for n, skill in enumerate(skills)]
-        answers = _without_faults(await asyncio.gather(*jobs, return_exceptions=True))
-    if idempotency is None or taken is None or any(map(_may_be_asked_again, answers)):
-        return answers
-    ours = list(map(_outcome_of, answers))
-    outcomes = await remember_all(idempotency, taken, ours)
-    return answers if outcomes is ours else await _answered_before(outcomes)
+        results = _without_faults(await asyncio.gather(*jobs, return_exceptions=True))
+    if idempotency is None or reserved is None or any(map(_is_retried, results)):
+        return results
+    ours = list(map(_outcome_of, results))
+    outcomes = await remember_all(idempotency, reserved, ours)
+    return results if outcomes is ours else await _replayed(outcomes)
 
 
 async def send_or_leave_to_scan(submission: Submission) -> Submission:
@@ -143,35 +150,35 @@ async def send_or_leave_to_scan(submission: Submission) -> Submission:
 class _Several(NamedTuple):
     """One request for several skills."""
 
-    asking: Asking
+    lookup: RepoLookup
     sent_by: str | None
-    in_flight: asyncio.Semaphore  # so that the store is not asked for all of them at one instant
-    places: Iterator[int]  # left in the queue; who was accepted before has one already
+    in_flight: asyncio.Semaphore  # limits how many requests reach the store at once
+    places: Iterator[int]  # left in the queue; a skill accepted before has one already
 
     async def submit(self, skill: RequestedSkill, part: Idempotency | None, is_resumed: bool) -> Accepted:
-        sent = identity_as_sent(self.asking.repo, skill.name, skill.path)
+        sent = identity_as_sent(self.lookup.repo, skill.name, skill.path)
         if is_resumed and (earlier := await _find_earlier(part)):
             return earlier
         if next(self.places, None) is None:
             raise _queue_is_full()
-        named = await identity_on_github(self.asking, sent)
+        named = await identity_on_github(self.lookup, sent)
         async with self.in_flight:
-            return await _accept_skill(self.asking, named, self.sent_by, part)
+            return await _accept_skill(self.lookup, named, self.sent_by, part)
 
 
-def _without_faults(answers: Sequence[Accepted | BaseException]) -> list[Accepted | NotAccepted]:
-    """A fault is nobody's answer: asked again, the request goes on where this one stopped."""
-    for answer in answers:
-        if isinstance(answer, BaseException) and not isinstance(answer, RequestError):
-            raise answer
-    return [_told(answer) for answer in answers]
+def _without_faults(results: Sequence[Accepted | BaseException]) -> list[Accepted | NotAccepted]:
+    """A fault fails the whole request: a retry resumes where this one stopped."""
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, RequestError):
+            raise result
+    return [_result_of(result) for result in results]
 
 
-def _told(answer: Accepted | BaseException) -> Accepted | NotAccepted:
-    if isinstance(answer, RequestError):
-        return NotAccepted(answer.code, _cut(str(answer)))
-    assert isinstance(answer, Accepted)  # faults were raised before
-    return answer
+def _result_of(result: Accepted | BaseException) -> Accepted | NotAccepted:
+    if isinstance(result, RequestError):
+        return NotAccepted(result.code, _cut(str(result)))
+    assert isinstance(result, Accepted)  # faults were raised before
+    return result
 
 
 def _cut(message: str) -> str:
@@ -179,18 +186,18 @@ def _cut(message: str) -> str:
     return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 1]}…"
 
 
-def _may_be_asked_again(answer: Accepted | NotAccepted) -> bool:
-    """Whoever is told to come back in a few minutes does so with the same key: that is not yet their answer."""
-    return isinstance(answer, NotAccepted) and answer.code == QUEUE_FULL
+def _is_retried(result: Accepted | NotAccepted) -> bool:
+    """A client that is asked to retry in a few minutes does so with the same key, so this result is not remembered."""
+    return isinstance(result, NotAccepted) and result.code == QUEUE_FULL
 
 
-def _outcome_of(answer: Accepted | NotAccepted) -> RememberedOutcome:
-    if isinstance(answer, NotAccepted):
-        return RememberedOutcome(code=answer.code, message=answer.message)
-    return RememberedOutcome(id=answer.submission.id, flag=answer.flag)
+def _outcome_of(result: Accepted | NotAccepted) -> RememberedOutcome:
+    if isinstance(result, NotAccepted):
+        return RememberedOutcome(code=result.code, message=result.message)
+    return RememberedOutcome(id=result.submission.id, flag=result.flag)
 
 
-async def _answered_before(outcomes: Sequence[RememberedOutcome]) -> list[Accepted | NotAccepted]:
+async def _replayed(outcomes: Sequence[RememberedOutcome]) -> list[Accepted | NotAccepted]:
     fresh = await get_submissions_fresh({outcome.id for outcome in outcomes if outcome.id})
     if fresh.failed:
         raise Unavailable("Not every submission of this request could be read.")
@@ -202,32 +209,32 @@ async def _answered_before(outcomes: Sequence[RememberedOutcome]) -> list[Accept
 
 
 async def _accept_skill(
-    asking: Asking, skill: Identity, sent_by: str | None, idempotency: Idempotency | None
+    lookup: RepoLookup, skill: Identity, sent_by: str | None, idempotency: Idempotency | None
 ) -> Accepted:
-    repo = asking.repo
+    repo = lookup.repo
     draft = _draft(repo.source, skill.path, skill.skill_name, repo_url=repo.url, sent_by=sent_by, ref=skill.ref)
     accepted = await _accept(draft, idempotency)
     if accepted.flag is not None:
-        accepted = await _resubmit_repo(accepted.submission, asking)
+        accepted = await _resubmit_repo(accepted.submission, lookup)
     return await _remembered(accepted, idempotency)
 
 
-async def _resubmit_repo(existing: Submission, asking: Asking) -> Accepted:
-    """The same commit is the same content. When GitHub is silent, nothing is known to have changed."""
+async def _resubmit_repo(existing: Submission, lookup: RepoLookup) -> Accepted:
+    """The same commit is the same content. When GitHub does not respond, nothing is known to have changed."""
     if existing.state in ACTIVE_STATES or not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
-    commit_now = await find_head(asking, existing)
+    commit_now = await find_head(lookup, existing)
     is_new = commit_now not in (None, existing.commit)
     if not is_new and not _has_newer_rules(existing):
         return Accepted(existing, _flag_of(existing))
     try:
         return await _reopened(existing, "a new commit was submitted" if is_new else NEWER_RULES)
     except LostLease:  # it moved meanwhile: what it is now decides
-        return await _resubmit_repo(await get_submission(existing.id), asking)
+        return await _resubmit_repo(await get_submission(existing.id), lookup)
 
 
 def _has_newer_rules(existing: Submission) -> bool:
-    """Whether what was refused was refused under other rules than those of today."""
+    """Whether it was refused under other rules than the current ones."""
     if existing.state not in (State.REJECTED, State.TIER1_FAILED):
         return False
     from shared.scanner import RULE_SET_VERSION  # here: it loads the matcher, which nothing else in an API needs
@@ -274,7 +281,7 @@ async def _accept(draft: Submission, idempotency: Idempotency | None) -> Accepte
     try:
         stored = await create(draft, [answer_put(idempotency, draft.id)] if idempotency else [])
     except ConditionFailed:
-        # Two requests with one key at one instant: the other one won, so its answer is ours.
+        # Two requests with one key at one instant: the other one won, so its result is returned.
         if not (earlier := await _find_earlier(idempotency)):
             raise
         return earlier
@@ -291,12 +298,12 @@ async def _find_earlier(idempotency: Idempotency | None) -> Accepted | None:
 
 
 async def _remembered(accepted: Accepted, idempotency: Idempotency | None) -> Accepted:
-    """The same request is answered the same for a day. A new submission was remembered when it was created."""
+    """A repeated request gets the same response for a day. A new submission was remembered when it was created."""
     if idempotency is None or accepted.flag is None:
         return accepted
     try:
         await get_kv().put(answer_put(idempotency, accepted.submission.id, accepted.flag))
-    except ConditionFailed:  # its twin was faster
+    except ConditionFailed:  # the parallel request with the same key was faster
         return await _find_earlier(idempotency) or accepted
     return accepted
 
@@ -328,7 +335,7 @@ async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: st
     if is_new and (upload_token is None or not _owns(existing, upload_token)):
         raise Conflict(
             f"The name {existing.skill_name!r}, or one that looks like it, is taken by another upload."
-            " Choose another name, or send the `uploadToken` that its first submission was answered with.",
+            " Choose another name, or send the `uploadToken` from the response to its first submission.",
             code="name_taken",
         )
     if not _may_reopen(existing):

@@ -1,4 +1,4 @@
-"""The pause switch of the queue. A pause always ends by itself: one left on for ever stopped a platform for weeks."""
+"""The pause switch of the queue. A pause always expires: one without an end stopped a platform for weeks."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

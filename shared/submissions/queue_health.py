@@ -82,7 +82,7 @@ async def get_queue_health() -> QueueHealth:
 
 
 async def report_queue_health(paused: bool, orphaned: int) -> None:
-    """The same as metrics, with what the stuck scan has read. An unknown value is no data point: an alarm can tell."""
+    """The same as metrics, with what the stuck scan has read. An unknown value is no data point: alarms see that."""
     seen = await _look()
     if seen.oldest is not None:
         measure_seconds(Watched.OLDEST_ACTIVE_AGE, seen.age_of(seen.oldest[0]).total_seconds() if seen.oldest else 0)

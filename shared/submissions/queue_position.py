@@ -9,12 +9,12 @@ from shared.submissions.counters import Hour, drain_rate, get_hours
 from shared.submissions.pause import Pause, find_pause
 from shared.submissions.submission_store import get_waiting_ids
 
-RANKED = 500  # the place of those behind them is not worth its reads
+RANKED = 500  # the rank of later ones is not worth its reads
 TAKEN_AT_ONCE = 30  # ten consumers take three messages each
 
 
 class Waiting(NamedTuple):
-    """Ids in the order they are worked on. `more`: others wait behind them, their place unknown."""
+    """Ids in the order they are worked on. `more`: others wait behind them, their rank unknown."""
 
     ids: Sequence[str]
     more: bool
@@ -42,7 +42,7 @@ class QueueSnapshot(NamedTuple):
     per_hour: float | None
 
     def place_of(self, submission_id: str) -> QueueRank:
-        """Of one that waits. An index may not show it yet: then nothing is known of its place."""
+        """Of one that waits. The index may not show it yet: then its rank is unknown."""
         position = self.waiting.position_of(submission_id)
         if position is None:
             return QueueRank(None, "500+" if self.waiting.more else None, None)
@@ -60,8 +60,7 @@ def snapshot_of(waiting: Waiting, hours: Sequence[Hour] | None, pause: Pause | N
 
 
 def expected_wait(position: int, per_hour: float) -> timedelta | None:
-    """No time for those the consumers take at once. Behind them it is unknown where nothing was finished lately:
-    no pace, no promise."""
+    """Zero for those that the consumers take at once; unknown for later ones if nothing was finished lately."""
     if position <= TAKEN_AT_ONCE:
         return timedelta()
     return timedelta(hours=(position - TAKEN_AT_ONCE) / per_hour) if per_hour > 0 else None

@@ -1,4 +1,4 @@
-"""Where skills come from: names, addresses and files as people send them, checked and brought into one form."""
+"""Where skills come from: names, addresses and files as they are sent, checked and normalized."""
 
 import asyncio
 import re
@@ -18,8 +18,8 @@ UPLOADS = "uploads/anonymous"
 MAX_BUNDLE = 4 * 1024 * 1024
 MAX_FILES = 500
 MAX_PATH = 500  # bytes; a sort key takes 1,024
-MAX_LOOKED_INTO = 20
-# Words that follow a skill's name in the API, so they cannot be one.
+MAX_READ = 20
+# Path segments that follow a skill's name in the API, so they cannot be one.
 RESERVED_SLUGS = frozenset(
     {"versions", "badge", "security", "installs", "search", "repo-health", "reports", "check-updates", "alias"}
 )
@@ -32,7 +32,7 @@ _REPO = re.compile(r"[A-Za-z0-9._-]{1,100}")
 class Repo(NamedTuple):
     owner: str
     name: str
-    tree: str | None = None  # what follows /tree/: a ref, then perhaps a path; only GitHub knows where one ends
+    tree: str | None = None  # what follows /tree/: a ref, then an optional path; only GitHub knows where one ends
     host: str = "github.com"
 
     @property
@@ -45,7 +45,7 @@ class Repo(NamedTuple):
 
 
 def parse_repo_url(text: str, host: str = "github.com") -> Repo:
-    """Rebuilt from its parts, never passed on as it came: nothing but the one host is ever asked."""
+    """Rebuilt from its parts, never passed on as it was sent: no other host is ever contacted."""
     parts = _split(text.strip(), host)
     path = [unquote(part) for part in parts.path.split("/") if part]
     if not _is_at(host, parts) or len(path) < 2:
@@ -58,8 +58,8 @@ def parse_repo_url(text: str, host: str = "github.com") -> Repo:
     return Repo(owner, name, _tree(path[2:], host), host)
 
 
-def is_uploads_elsewhere(text: str, host: str) -> bool:
-    """Whether this is the repository that a client looks for when it takes the name of an upload for an address."""
+def is_uploads_address(text: str, host: str) -> bool:
+    """Whether a client took the name of an upload for the address of a repository."""
     parts = _split(text.strip(), host)
     path = re.sub(r"\.git\Z", "", unquote(parts.path).strip("/"), flags=re.IGNORECASE)
     return _is_at(host, parts) and path.lower() == UPLOADS
@@ -68,7 +68,7 @@ def is_uploads_elsewhere(text: str, host: str) -> bool:
 def _split(text: str, host: str) -> SplitResult:
     try:
         return urlsplit(text if "://" in text else f"https://{text}")
-    except ValueError:  # half an IPv6 address, letters that stand for a slash
+    except ValueError:  # half an IPv6 address, letters that normalize to a slash
         raise _not_a_repo("This is not an address.", host) from None
 
 
@@ -169,14 +169,14 @@ class Fetched(NamedTuple):
 
 
 class PinnedRepo(NamedTuple):
-    """The repository as GitHub names it today, and the commit that is looked at."""
+    """The repository by its current name on GitHub, and the commit to verify."""
 
     repo: GitHubRepo
     pinned: Pinned
 
 
-class Asked(NamedTuple):
-    """What a path asks for that only GitHub can resolve to a folder. It starts with a slash, as no path does."""
+class UnresolvedPath(NamedTuple):
+    """A branch or a name that only GitHub can resolve to a folder. Only such a path starts with a slash."""
 
     tree: str | None = None  # what follows /tree/ in the address
     name: str | None = None
@@ -188,13 +188,13 @@ class Asked(NamedTuple):
         return f"/name/{self.name or ''}" + (f"/{self.tree}" if self.tree is not None else "")
 
 
-def asked_by(path: str) -> Asked | None:
+def parse_unresolved(path: str) -> UnresolvedPath | None:
     if path.startswith("/tree/"):
-        return Asked(tree=path.removeprefix("/tree/"))
+        return UnresolvedPath(tree=path.removeprefix("/tree/"))
     if not path.startswith("/name/"):
         return None
     name, _, tree = path.removeprefix("/name/").partition("/")
-    return Asked(tree or None, name or None)
+    return UnresolvedPath(tree or None, name or None)
 
 
 async def fetch_upload(submission: Submission) -> Fetched:
@@ -214,15 +214,15 @@ async def pin_repo(submission: Submission) -> PinnedRepo:
 
 
 def source_today(submission: Submission, repo: GitHubRepo) -> str:
-    """Where the repository is by its name of today: an address may be a former one."""
+    """The source by the repository's current name: the submitted address may be a former one."""
     host = submission.source.rsplit("/", 2)[0]
     return f"{host}/{repo.owner}/{repo.name}".lower()
 
 
 def tree_of(submission: Submission) -> str | None:
-    """The reference to look at, perhaps with a path behind it; None is the head of the default branch."""
-    asked = asked_by(submission.skill_path)
-    return submission.ref or (asked.tree if asked else None)
+    """The reference to verify, with an optional path after it; None is the head of the default branch."""
+    unresolved = parse_unresolved(submission.skill_path)
+    return submission.ref or (unresolved.tree if unresolved else None)
 
 
 async def fetch_skill(submission: Submission, place: PinnedRepo) -> Fetched:
@@ -273,10 +273,10 @@ async def find_folder(github: GitHub, place: PinnedRepo, skill_name: str | None)
 
 
 async def _skills_named(github: GitHub, name: str, repo: GitHubRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
-    """Those that call themselves so in their front matter. Each look is a question to GitHub, so only so many."""
-    looked_into = skills[:MAX_LOOKED_INTO]
-    texts = await asyncio.gather(*(github.read_skill_md(repo, skill) for skill in looked_into))
-    return [skill for skill, text in zip(looked_into, texts, strict=True) if _own_name(text) == name.lower()]
+    """Those with this name in their front matter. Each is a request to GitHub, so only the first ones are read."""
+    first = skills[:MAX_READ]
+    texts = await asyncio.gather(*(github.read_skill_md(repo, skill) for skill in first))
+    return [skill for skill, text in zip(first, texts, strict=True) if _own_name(text) == name.lower()]
 
 
 def _own_name(skill_md: bytes) -> str:
@@ -286,12 +286,12 @@ def _own_name(skill_md: bytes) -> str:
 
 
 async def _folder(submission: Submission, place: PinnedRepo) -> str:
-    asked = asked_by(submission.skill_path)
-    if asked is None:
+    unresolved = parse_unresolved(submission.skill_path)
+    if unresolved is None:
         return submission.skill_path.removesuffix(f"@{submission.ref}") if submission.ref else submission.skill_path
     try:
-        return await find_folder(get_github(), place, asked.name)
-    except Unprocessable as several:  # at this point nobody waits for an answer: it is a verdict
+        return await find_folder(get_github(), place, unresolved.name)
+    except Unprocessable as several:  # no client waits any more: it is a verdict
         raise Refused(str(several), several.code) from several
 
 

@@ -24,7 +24,7 @@ from shared.submissions.submission_store import (
 from shared.telemetry import logger
 
 MAX_LIMIT = 500
-SURELY_IN_ROW = 40  # letters of a reason: a row cuts it somewhere behind them
+SURELY_IN_ROW = 40  # letters of a reason that no row cuts off
 
 
 class ListQuery(NamedTuple):
@@ -77,13 +77,13 @@ async def list_of_repo(source: str, limit: int, after: str | None) -> tuple[list
     return rows, end, fresh.failed
 
 
-class Fitting(NamedTuple):
+class FoundByReason(NamedTuple):
     found: list[tuple[str, str]]  # position and id
     failed: list[str]  # that may fit: their records could not be read
-    next_position: str | None  # None: everything was looked at
+    next_position: str | None  # None: this was the last page
 
 
-async def find_by_reason(state: State, prefix: str, after: str | None = None, limit: int = MAX_LIMIT) -> Fitting:
+async def find_by_reason(state: State, prefix: str, after: str | None = None, limit: int = MAX_LIMIT) -> FoundByReason:
     """Of one page of what is in this state, the oldest first, those whose reason begins so: rows name them, records
     decide."""
     index = await get_submission_index((state,), by_update=True, descending=False, limit=limit, after=after)
@@ -94,7 +94,7 @@ async def find_by_reason(state: State, prefix: str, after: str | None = None, li
     fresh = await get_submissions_fresh(alike)
     fits = {s.id for s in fresh.submissions if s.state == state and (s.reason or "").startswith(prefix)}
     found = [(at, submission_id) for submission_id, at in alike.items() if submission_id in fits]
-    return Fitting(found, fresh.failed, page[limit - 1][0] if len(page) > limit else index.complete_until)
+    return FoundByReason(found, fresh.failed, page[limit - 1][0] if len(page) > limit else index.complete_until)
 
 
 async def _index_of(query: ListQuery) -> IndexPage:

@@ -1,6 +1,6 @@
 """Submissions by the words of their names: owner, repository, slug and its parts. Two round trips, newest first.
 
-Words are written when a submission is accepted and never taken away; the records, read strongly, decide.
+Words are written when a submission is accepted and never removed; the records, read strongly, decide.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from shared.records.submissions import CATEGORIES, Submission, SubmissionRow, is
 from shared.submissions.submission_store import WORDS, get_submissions_fresh
 from shared.submissions.word_index import MAX_LISTS, WordEntry, WordList, read_word, read_words
 
-NAMESAKES = 100  # submissions with the words of one name; the newest of them are looked at
+NAMESAKES = 100  # submissions with the words of one name that are read, the newest first
 
 
 class Found(NamedTuple):
@@ -43,24 +43,23 @@ class RejectedSubmission(NamedTuple):
 
 
 async def find_refused(name: str, source: str | None = None) -> RejectedSubmission:
-    """The newest refused submissions of that name, full or its last part. A last part that submissions of several
-    sources have says nothing about any of them, unless the source is given too; nor does one that so many have that
-    not all of them were looked at."""
+    """The newest refused submissions of that name, full or its last part. None for a last part that is ambiguous
+    without the source: submissions of several sources have it, or too many to read them all."""
     words = tuple(dict.fromkeys(tokens(name if source is None or "/" in name else f"{_place(source)}/{name}")))
     if not words:
         return RejectedSubmission()
-    ids, are_all = await _having(words)
+    ids, are_all = await _ids_with(words)
     fresh = await get_submissions_fresh(ids)
     if fresh.failed:
         raise Unavailable("Not every submission of this name could be read.")
-    named = [submission for submission in fresh.submissions if _is_called(submission, name.lower())]
+    named = [submission for submission in fresh.submissions if _has_name(submission, name.lower())]
     if source is None and (not are_all or len({submission.source for submission in named}) > 1):
         return RejectedSubmission()
-    meant = [submission for submission in named if source in (None, submission.source)]
-    return RejectedSubmission(_newest_of(meant, "rejected"), _newest_of(meant, "blocked"))
+    matching = [submission for submission in named if source in (None, submission.source)]
+    return RejectedSubmission(_newest_of(matching, "rejected"), _newest_of(matching, "blocked"))
 
 
-async def _having(words: tuple[str, ...]) -> tuple[list[str], bool]:
+async def _ids_with(words: tuple[str, ...]) -> tuple[list[str], bool]:
     """Ids of the newest submissions that have each of these words, and whether there are no others."""
     lists = await asyncio.gather(*(read_word(WORDS, word) for word in words[:MAX_LISTS]))
     known = [each.names for each in lists if each.is_complete]
@@ -74,19 +73,19 @@ def _place(source: str) -> str:
 
 async def _candidates(words: tuple[str, ...], after: str | None) -> tuple[list[WordEntry], str | None]:
     """Newest first where one of the lists at least is complete; else with their words, as the index has them."""
-    asked = words[:MAX_LISTS]
-    driver = _driver(asked)
+    listed = words[:MAX_LISTS]
+    driver = _driver(listed)
     if after is not None and "#" in after:
-        return _walked(await read_words(WORDS, driver, after, descending=True))
-    lists = await asyncio.gather(*(read_words(WORDS, word, descending=True) for word in asked))
+        return _page_of_list(await read_words(WORDS, driver, after, descending=True))
+    lists = await asyncio.gather(*(read_words(WORDS, word, descending=True) for word in listed))
     known = [each.names for each in lists if each.is_complete]
     if not known:
-        return _walked(lists[asked.index(driver)])
+        return _page_of_list(lists[listed.index(driver)])
     ids = sorted(set.intersection(*known), reverse=True)
     return [WordEntry(id_, "", id_) for id_ in ids if after is None or id_ < after], None
 
 
-def _walked(found: WordList) -> tuple[list[WordEntry], str | None]:
+def _page_of_list(found: WordList) -> tuple[list[WordEntry], str | None]:
     return found.entries, None if found.is_complete else found.entries[-1].sort
 
 
@@ -104,10 +103,10 @@ def _driver(words: tuple[str, ...]) -> str:
 
 
 def _newest_of(submissions: list[Submission], category: str) -> Submission | None:
-    fitting = (submission for submission in submissions if submission.state in CATEGORIES[category])
-    return max(fitting, key=lambda submission: submission.updated_at, default=None)
+    in_category = (submission for submission in submissions if submission.state in CATEGORIES[category])
+    return max(in_category, key=lambda submission: submission.updated_at, default=None)
 
 
-def _is_called(submission: Submission, name: str) -> bool:
+def _has_name(submission: Submission, name: str) -> bool:
     own = submission.skill_name.lower()
     return name == own or ("/" not in name and own.rpartition("/")[2] == name)

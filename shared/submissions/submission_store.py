@@ -197,7 +197,7 @@ async def get_oldest_active() -> Fresh:
 async def get_submission_index(
     states: Collection[State], by_update: bool, descending: bool, limit: int, after: str | None
 ) -> IndexPage:
-    """The index alone: a page of candidates, each perhaps seconds old."""
+    """The index alone: a page of candidates, each possibly seconds old."""
     lists = [(state, "state") for state in states or State] if states or by_update else [(LISTS["sub:"], "list")]
     bound = {"before" if descending else "after": after}
     share = rows_per_partition(limit)
@@ -257,7 +257,7 @@ async def commit(
         return _stored(await get_kv().transact(build))
     except ConditionFailed as error:
         if 0 in error.failed:
-            raise LostLease("The record has changed hands.") from error
+            raise LostLease("The record was changed by another writer.") from error
         raise
 
 

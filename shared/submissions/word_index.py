@@ -1,5 +1,5 @@
-"""Words at rest: `{kind}:{first 2 letters}`/word#name. A word is asked for once, in one page; whether that page was
-all there is decides what the caller may conclude from a name that is not in it."""
+"""Words at rest: `{kind}:{first 2 letters}`/word#name. A word is read in one page; only if that page is complete does a
+missing name mean anything."""
 
 from collections.abc import Iterable
 from itertools import takewhile
@@ -19,7 +19,7 @@ class WordEntry(NamedTuple):
 
 
 class WordList(NamedTuple):
-    """Who has a word that begins like this one, in the order of the index."""
+    """Names with a word that begins like this one, in the order of the index."""
 
     entries: list[WordEntry]
     is_complete: bool
@@ -30,7 +30,7 @@ class WordList(NamedTuple):
 
 
 def word_puts(kind: str, words: Iterable[str], name: str) -> list[Put]:
-    """Each says all it has to say in its key, so that writing it again changes nothing."""
+    """The key is the whole entry, so that writing it again changes nothing."""
     return [Put(Key(f"{kind}:{word[:2]}", f"{word}#{name}"), "{}") for word in words]
 
 
@@ -38,7 +38,7 @@ async def read_words(
     kind: str, word: str, after: str | None = None, descending: bool = False, limit: int | None = None
 ) -> WordList:
     """One page, of words that begin like this one, from the beginning or from a position on. At most 1,000 entries;
-    `limit` where the answer needs fewer."""
+    `limit` where fewer are needed."""
     prefix = word if len(word) > 1 else f"{word}#"
     return await _read(kind, word, prefix, after, descending, limit or LONGEST_LIST)
 

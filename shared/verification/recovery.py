@@ -33,7 +33,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sent_again: int
     requeued: int
     given_up: int
-    left_alone: int  # moved by somebody else meanwhile
+    left_alone: int  # changed by another writer meanwhile
     indexed: int  # skills that can be found from now on
     failed: list[str]  # could not be read or rescued; the next tick tries again
     more: bool  # the tick was full; the rest is next
@@ -72,7 +72,7 @@ async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
         more=stuck.more,
         paused=paused,
     )
-    _tell(report)
+    _publish_metrics(report)
     return report
 
 
@@ -92,11 +92,11 @@ async def _index_due(limit: int) -> _Indexed:
     due = [skill for skill in read.skills.values() if skill.unindexed_since]
     in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
 
-    async def index_in_turn(skill: Skill) -> None:
+    async def index_one(skill: Skill) -> None:
         async with in_flight:
             await index_skill(skill)
 
-    outcomes = await asyncio.gather(*map(index_in_turn, due), return_exceptions=True)
+    outcomes = await asyncio.gather(*map(index_one, due), return_exceptions=True)
     failed = list(read.failed)
     for skill, outcome in zip(due, outcomes, strict=True):
         if outcome is not None:
@@ -108,11 +108,11 @@ async def _index_due(limit: int) -> _Indexed:
 async def _rescue_each(submissions: list[Submission]) -> list[Rescue | BaseException]:
     in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
 
-    async def rescue_in_turn(submission: Submission) -> Rescue:
+    async def rescue_one(submission: Submission) -> Rescue:
         async with in_flight:
             return await rescue(submission)
 
-    return await asyncio.gather(*map(rescue_in_turn, submissions), return_exceptions=True)
+    return await asyncio.gather(*map(rescue_one, submissions), return_exceptions=True)
 
 
 async def rescue(submission: Submission) -> Rescue:
@@ -178,7 +178,7 @@ def _failed(submissions: list[Submission], outcomes: list[Rescue | BaseException
     return failed
 
 
-def _tell(report: RecoveryReport) -> None:
+def _publish_metrics(report: RecoveryReport) -> None:
     logger.info("stuck scan finished", extra={"report": msgspec.to_builtins(report)})
     count(Watched.STUCK_SCAN_FINISHED)
     count(Watched.STUCK_FOUND, report.found)

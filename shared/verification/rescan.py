@@ -1,5 +1,5 @@
-"""New rules look at old skills: stored content that was published under an older rule set is scanned again. Only a
-worse verdict moves anything."""
+"""New rules for published skills: content that was published under an older rule set is scanned again. Only a worse
+verdict blocks a skill."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,10 +51,10 @@ class Rescanned(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGEST_RESCAN) -> RescanReport:
-    """Starts where the last run stopped, so that skills which cannot be read never keep the others from their turn.
+    """Starts where the last run stopped, so that unreadable skills never hold up the others.
     Ends while there is still time for one more scan as long as `longest`."""
     read = await enumerate_published_skills()
-    old = await _in_turn([skill for skill in read.skills if skill.rule_set != RULE_SET_VERSION])
+    old = await _from_last_position([skill for skill in read.skills if skill.rule_set != RULE_SET_VERSION])
     blocked, failed = [], list(read.failed)
     done = 0
     for skill in old[:limit]:  # one after the other: a scan takes the whole processor anyway
@@ -66,7 +66,7 @@ async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGE
                 blocked.append(skill.name)
         except (Conflict, ConditionFailed):
             logger.info("changed while being rescanned, left alone", extra={"skill": skill.name})
-        except Exception as error:  # noqa: BLE001 - whatever one skill does, the others have their turn
+        except Exception as error:  # noqa: BLE001 - one skill must not stop the others
             logger.error("rescan failed", exc_info=error, extra={"skill": skill.name})
             failed.append(skill.name)
     if done:
@@ -79,7 +79,7 @@ async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGE
 
 async def rescan(skill: Skill) -> Rescanned:
     """From the stored bytes. The new receipt is written either way."""
-    receipt, clearance = await _looked_at(skill)
+    receipt, clearance = await _scan_again(skill)
     report = receipt.report
     await get_kv().put(receipt_put(receipt))
     worse = is_worse(report, skill) and not (clearance and clearance.covers(receipt))
@@ -95,19 +95,19 @@ async def rescan(skill: Skill) -> Rescanned:
 
 
 def is_worse(report: ScanReport, skill: Skill) -> bool:
-    """What a person or the judge let through with concerns is not blocked for having them. What fails is let through
-    by a person's clearance alone, which is for the rules it names."""
+    """What a person or the judge approved with concerns is not blocked for having them. What fails needs a person's
+    clearance, which is for the rules it names."""
     return report.verdict == "FAIL" or WORSE.index(report.verdict) > WORSE.index(skill.verdict or "PASS")
 
 
-async def _in_turn(skills: Sequence[Skill]) -> list[Skill]:
+async def _from_last_position(skills: Sequence[Skill]) -> list[Skill]:
     doc = await get_kv().get(_POSITION)
     after = "" if doc is None else msgspec.json.decode(doc)["after"]
     by_name = sorted(skills, key=lambda skill: skill.name)
     return [*(s for s in by_name if s.name > after), *(s for s in by_name if s.name <= after)]
 
 
-async def _looked_at(skill: Skill) -> tuple[Receipt, Clearance | None]:
+async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
     """What the judge said of this content, and what only its source could see, stays true under newer rules."""
     started_at = now()
     files = await get_content().get_files(skill.content_hash)

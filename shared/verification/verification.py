@@ -22,7 +22,7 @@ from shared.evidence.receipt_store import (
 from shared.github.archive import AnomalyKind
 from shared.marketplace.publishing import deleted_reason
 from shared.marketplace.skill_index import LOOK_ALIKE, alike_key, alike_name, decode_skill, is_confusable, skill_key
-from shared.records.decision import Judged, Ruling, asks_judge, decide, is_vendor
+from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
@@ -240,7 +240,7 @@ async def _weigh(
     cleared = clearance is not None and clearance.covers(receipt)
     judged: Judged | None = None
     because = summary_of(report)
-    if asks_judge(report.verdict, vendor, cleared):
+    if needs_judge(report.verdict, vendor, cleared):
         judgement = receipt.judgement or await _ask_judge(held, fetched, because)
         judged = judgement.judged
         if isinstance(judgement, Judgement):

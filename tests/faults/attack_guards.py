@@ -137,7 +137,7 @@ ATTACK_GUARDS = [
     Guard(
         "the judge clears no block rule",
         {
-            "shared.verification.verification:asks_judge": _asking_about_all,
+            "shared.verification.verification:needs_judge": _asking_about_all,
             "shared.records.decision:_failed": lambda _: _approving,
         },
     ),

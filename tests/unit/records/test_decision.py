@@ -10,11 +10,11 @@ from shared.records.decision import (
     Community,
     Judged,
     TrustTier,
-    asks_judge,
     certification,
     decide,
     is_vendor,
     judged_by_score,
+    needs_judge,
     trust,
 )
 from shared.records.submissions import LEGAL_MOVES, State
@@ -55,7 +55,7 @@ TABLE = [
 def test_the_outcome_table(verdict, certain, incomplete, vendor, judged, state, tier):
     outcome = decide(verdict, certain, incomplete, judged, vendor, clearance_covers=False, because="it says why")
     assert (outcome.state, outcome.cert_tier) == (state, tier)
-    assert asks_judge(verdict, vendor, clearance_covers=False) is (judged is not None)
+    assert needs_judge(verdict, vendor, clearance_covers=False) is (judged is not None)
     if state is APPROVED:
         assert outcome.publish_as is (S.VENDOR_APPROVED if vendor else S.PUBLISHED)
         assert outcome.publish_as in LEGAL_MOVES[APPROVED]
@@ -78,10 +78,10 @@ def test_nothing_but_a_clearance_gets_past_a_block_rule_or_an_incomplete_scan():
         assert cleared == (APPROVED, C.CERTIFIED, None, None, S.PUBLISHED)
 
 
-def test_an_unknown_verdict_or_a_judge_not_asked_never_decides():
+def test_an_unknown_verdict_or_a_missing_judgement_never_decides():
     with pytest.raises(ValueError, match="no verdict"):
         decide("pass", False, False, J.PASS, False, False)
-    with pytest.raises(ValueError, match="not asked"):
+    with pytest.raises(ValueError, match="no judgement"):
         decide("PASS", False, False, None, False, False)
 
 
