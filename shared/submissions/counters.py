@@ -157,30 +157,22 @@ def _market_of(read: Read[dict[str, int]]) -> Market:
 
 
 def stats_of(read: Read[dict[str, int]], at: datetime) -> Stats:
-    if read.failed:  # a sum without one of its parts is not a smaller number but an unknown one
-        return Stats(
-            total=None,
-            active=None,
-            published=None,
-            rejected=None,
-            blocked=None,
-            on_hold=None,
-            by_state=None,
-            generated_at=at,
-            degraded=True,
-        )
-    by_state = _sum(read.found.values())
-    category = {name: sum(by_state[state] for state in states) for name, states in CATEGORIES.items()}
+    # a sum without one of its parts is not a smaller number but an unknown one
+    by_state = None if read.failed else _sum(read.found.values())
+
+    def total(states: Iterable[State]) -> int | None:
+        return None if by_state is None else sum(by_state[state] for state in states)
+
     return Stats(
-        total=sum(category.values()),
-        active=category["active"],
-        published=category["published"],
-        rejected=category["rejected"],
-        blocked=category["blocked"],
-        on_hold=category["onHold"],
+        total=total(State),
+        active=total(CATEGORIES["active"]),
+        published=total(CATEGORIES["published"]),
+        rejected=total(CATEGORIES["rejected"]),
+        blocked=total(CATEGORIES["blocked"]),
+        on_hold=total(CATEGORIES["onHold"]),
         by_state=by_state,
         generated_at=at,
-        degraded=False,
+        degraded=by_state is None,
     )
 
 

@@ -1,7 +1,8 @@
 """Finding and recovering what got stuck. The schedule and the admin panel both call `recover_stuck`."""
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,7 +12,6 @@ from shared.evidence.receipt_store import find_receipt
 from shared.marketplace.publishing import publish
 from shared.marketplace.skill_index import get_unindexed, index_skill, read_skills
 from shared.marketplace.skill_store import find_skill
-from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, Rescue, State, Submission, is_id, move, rescue_of
 from shared.submissions.pause import find_pause
 from shared.submissions.submission_store import (
@@ -26,6 +26,9 @@ from shared.telemetry import Watched, count, logger
 from shared.timing import MAX_ATTEMPTS, RECOVERY_DELAYS, SCAN_LIMIT
 
 RESCUES_IN_FLIGHT = 20
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -50,26 +53,21 @@ async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
     at = now()
     paused = await find_pause() is not None
     lost = await get_stuck_submissions(at, paused, limit, ("lease",))
-    outcomes = await _rescue_each(lost.submissions)  # at once: nothing that follows may cost them their tick
+    rescues, failed = await _rescue_each(lost)  # at once: nothing that follows may cost them their tick
     unindexed = await _index_due(limit - len(lost.submissions))
     room = limit - len(lost.submissions) - unindexed.found
     waiting = await get_stuck_submissions(at, paused, room, ("waiting",)) if room > 0 else Stuck([], [], more=True)
-    stuck = Stuck(
-        [*lost.submissions, *waiting.submissions],
-        [*lost.failed, *unindexed.failed, *waiting.failed],
-        more=lost.more or unindexed.more or waiting.more,
-    )
-    outcomes += await _rescue_each(waiting.submissions)
-    failed = _failed(stuck.submissions, outcomes)
+    later_rescues, later_failed = await _rescue_each(waiting)
+    rescues += later_rescues
     report = RecoveryReport(
-        found=len(stuck.submissions) + unindexed.found,
-        sent_again=outcomes.count(Rescue.SEND_AGAIN),
-        requeued=outcomes.count(Rescue.REQUEUE),
-        given_up=outcomes.count(Rescue.GIVE_UP),
-        left_alone=outcomes.count(Rescue.LEAVE),
+        found=len(lost.submissions) + unindexed.found + len(waiting.submissions),
+        sent_again=rescues.count(Rescue.SEND_AGAIN),
+        requeued=rescues.count(Rescue.REQUEUE),
+        given_up=rescues.count(Rescue.GIVE_UP),
+        left_alone=rescues.count(Rescue.LEAVE),
         indexed=unindexed.done,
-        failed=[*stuck.failed, *failed],
-        more=stuck.more,
+        failed=[*failed, *unindexed.failed, *later_failed],
+        more=lost.more or unindexed.more or waiting.more,
         paused=paused,
     )
     _publish_metrics(report)
@@ -89,30 +87,29 @@ async def _index_due(limit: int) -> _Indexed:
         return _Indexed(0, 0, [], more=True)
     names = await get_unindexed(now(), limit)
     read = await read_skills(names[:limit], with_counts=False)
-    due = [skill for skill in read.skills.values() if skill.unindexed_since]
+    due = {skill.name: skill for skill in read.skills.values() if skill.unindexed_since}
+    done, failed = await _try_each(index_skill, due)
+    return _Indexed(len(due), len(done), [*read.failed, *failed], more=len(names) > limit)
+
+
+async def _rescue_each(stuck: Stuck) -> tuple[list[Rescue], list[str]]:
+    rescues, failed = await _try_each(rescue, {submission.id: submission for submission in stuck.submissions})
+    return rescues, [*stuck.failed, *failed]
+
+
+async def _try_each(fn: Callable[[T], Awaitable[R]], subjects: Mapping[str, T]) -> tuple[list[R], list[str]]:
+    """The results, and the names of those that failed: one failure does not stop the others."""
     in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
 
-    async def index_one(skill: Skill) -> None:
+    async def try_one(subject: T) -> R:
         async with in_flight:
-            await index_skill(skill)
+            return await fn(subject)
 
-    outcomes = await asyncio.gather(*map(index_one, due), return_exceptions=True)
-    failed = list(read.failed)
-    for skill, outcome in zip(due, outcomes, strict=True):
-        if outcome is not None:
-            logger.error("skill not indexed", exc_info=outcome, extra={"skill": skill.name})
-            failed.append(skill.name)
-    return _Indexed(len(due), outcomes.count(None), failed, more=len(names) > limit)
-
-
-async def _rescue_each(submissions: list[Submission]) -> list[Rescue | BaseException]:
-    in_flight = asyncio.Semaphore(RESCUES_IN_FLIGHT)
-
-    async def rescue_one(submission: Submission) -> Rescue:
-        async with in_flight:
-            return await rescue(submission)
-
-    return await asyncio.gather(*map(rescue_one, submissions), return_exceptions=True)
+    outcomes = await asyncio.gather(*map(try_one, subjects.values()), return_exceptions=True)
+    failed = {name: each for name, each in zip(subjects, outcomes, strict=True) if isinstance(each, BaseException)}
+    for name, error in failed.items():
+        logger.error("rescue failed", exc_info=error, extra={"subject": name})
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)], list(failed)
 
 
 async def rescue(submission: Submission) -> Rescue:
@@ -167,15 +164,6 @@ async def _requeue(submission: Submission) -> None:
         lambda at: move(submission, State.RECEIVED, "recovery", at, reason, error=reason, not_before=at + delay)
     )
     await get_queue().send(requeued.id, delay, requeued.generation)
-
-
-def _failed(submissions: list[Submission], outcomes: list[Rescue | BaseException]) -> list[str]:
-    failed = []
-    for submission, outcome in zip(submissions, outcomes, strict=True):
-        if isinstance(outcome, BaseException):
-            logger.error("rescue failed", exc_info=outcome, extra={"submission": submission.id})
-            failed.append(submission.id)
-    return failed
 
 
 def _publish_metrics(report: RecoveryReport) -> None:
