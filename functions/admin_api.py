@@ -1,4 +1,4 @@
-"""The API for operators, behind a bearer token: submissions and their queue, skills and the blocklist, maintenance."""
+"""The API for operators, behind a bearer token: submissions and the queue, skills and the blocklist, maintenance."""
 
 from functions.api import admin_maintenance, admin_skills, admin_submissions
 from functions.http.operations import Operation

@@ -1,4 +1,4 @@
-"""The public pages, the API's contract, and everything that is at no other address."""
+"""The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
 from functions.html import queue_pages, skill_pages, submit_page
@@ -10,7 +10,7 @@ from shared.errors import NotFound
 
 
 async def docs(request: Request) -> Answer:
-    from functions.html.docs_page import show  # here: few ask for it, and it loads every route of the API
+    from functions.html.docs_page import show  # here: it loads every route of the API
 
     return await show(request)
 
@@ -42,8 +42,8 @@ handler = http_handler(ROUTES, error_page)
 
 
 def every_route() -> list[str]:
-    """Of the whole platform. What the gateway calls /skills/{proxy+} is spelled out by the operations of the API."""
-    from functions.html import admin_sections  # here too
+    """Of the whole platform. The API's operations spell out what the gateway routes as /skills/{proxy+}."""
+    from functions.html import admin_sections  # here: only errors need it
 
     operations = [f"{method} {path}" for method, path, _ in contract.operations()]
     return [*operations, *ROUTES, *admin_sections.ROUTES]

@@ -1,4 +1,4 @@
-"""The API of the marketplace: what is published, what it rests on, and what is blocked."""
+"""The API of the marketplace: published skills, their evidence, and the blocklist."""
 
 from functions.api import blocklist, skills
 from functions.http.routes import Route, http_handler

@@ -1,4 +1,4 @@
-"""The API of submissions: submit, list, follow, count; and whether the platform is up."""
+"""The API of submissions: submit, list, track, count; and the health of the platform."""
 
 from functions.api.submissions import ROUTES
 from functions.http.routes import http_handler

@@ -1,4 +1,4 @@
-"""The API for external scanners: claim work, read its files, report what they found. Every request is signed."""
+"""The API for external scanners: claim work, read its files, report findings. Every request is signed."""
 
 from functions.api.external_scans import ROUTES
 from functions.http.routes import http_handler

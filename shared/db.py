@@ -1,4 +1,4 @@
-"""How everything reaches storage: the env of the batch when there is one, else the request env of the process."""
+"""Access to the current env: that of the batch if there is one, else the request env of the process."""
 
 from datetime import datetime
 

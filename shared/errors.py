@@ -1,4 +1,4 @@
-"""Every error the platform raises on purpose. The type decides what happens, the text is for people.
+"""Every error the platform raises on purpose. Code decides by the type; the text is for people.
 
 PlatformError
 ├── RequestError            the caller can fix it; `code` is stable, `details` says more
@@ -7,20 +7,20 @@ PlatformError
 │   │   └── BadSignature    401, for signed requests
 │   ├── Forbidden           403
 │   ├── NotFound            404
-│   ├── WrongMethod         405, with the methods that are allowed
+│   ├── WrongMethod         405, with the allowed methods
 │   ├── Conflict            409
 │   ├── TooLarge            413
 │   ├── WrongMediaType      415
 │   ├── Unprocessable       422
 │   ├── TooManyRequests     429, with retry_after
-│   └── BadGateway          502: GitHub did not answer somebody who waits
-├── Unavailable             503: a part we need does not answer; try again
-├── ConditionFailed         a conditional write met another state of the record
-├── IllegalMove             a move that the state table refuses
-├── LostLease               another worker, a person or the scan has the record now: stop quietly
-├── Refused                 a decision about the content, with the reason its author reads
-├── NeedsPerson             cannot be decided here: parked with a reason
-├── Deferred                something outside is down or its quota is used up: the same again at `until`
+│   └── BadGateway          502: GitHub failed during an interactive request
+├── Unavailable             503: a required part is not reachable; try again
+├── ConditionFailed         the condition of a write did not hold
+├── IllegalMove             a state transition that the state table does not allow
+├── LostLease               another worker, a person or the scan owns the record now: stop quietly
+├── Refused                 the content is not acceptable; the reason is shown to its author
+├── NeedsPerson             parked for a person to decide, with a reason
+├── Deferred                an external service is down or its quota is used up: retried at `until`
 └── InvalidSettings         the process must not start
 """
 
@@ -48,7 +48,7 @@ class InvalidRequest(RequestError):
 
 
 class Unauthorized(RequestError):
-    """`scheme` is how to prove who you are, for the answer's `www-authenticate`."""
+    """`scheme` is sent as `www-authenticate`."""
 
     code = "unauthorized"
     scheme = "Bearer"
@@ -112,7 +112,7 @@ class Unavailable(PlatformError):
 
 
 class ConditionFailed(PlatformError):
-    """`failed` holds the positions of the writes whose condition did not hold."""
+    """`failed` are the positions of the writes whose condition did not hold."""
 
     def __init__(self, failed: Sequence[int]) -> None:
         super().__init__(f"the condition of write {', '.join(map(str, failed))} did not hold")
@@ -134,7 +134,7 @@ class Refused(PlatformError):
 
 
 class NeedsPerson(PlatformError):
-    """`parked_by` names what parked it, which decides who may reopen it."""
+    """`parked_by` says what parked it, which decides who may reopen it."""
 
     def __init__(self, reason: str, parked_by: str) -> None:
         super().__init__(reason)
@@ -142,7 +142,7 @@ class NeedsPerson(PlatformError):
 
 
 class Deferred(PlatformError):
-    """Costs no attempt. `what` names what is down, for the person who reads it when it stays down for a day."""
+    """Costs no attempt. `what` is the service that is down; it is shown if the submission is parked after a day."""
 
     def __init__(self, reason: str, what: str, until: datetime, code: str) -> None:
         super().__init__(reason)

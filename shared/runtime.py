@@ -1,4 +1,4 @@
-"""What a Lambda process keeps between invocations: one event loop, one client per service, the request env.
+"""The state of a Lambda process between invocations: one event loop, one client per service, the request env.
 
 One loop for the life of the process: a cached client on a second loop breaks on the second, warm, call, and a new
 client per invocation costs 27 ms. `run_until_complete` runs in a copy of the context, so nothing leaks from one
@@ -22,7 +22,7 @@ from shared.timing import time_limit
 from shared.worker_context import Env
 
 T = TypeVar("T")
-ANSWER_MARGIN = timedelta(milliseconds=500)  # kept back from Lambda's time to settle and answer
+ANSWER_MARGIN = timedelta(milliseconds=500)  # of Lambda's time, reserved to settle and respond
 
 
 def run(fn: Callable[[], Awaitable[T]], limit: timedelta) -> T:
@@ -58,12 +58,12 @@ def request_env() -> Env:
 
 
 def worker_env() -> Env:
-    """The env a batch runs in. The same clients: they belong to the process, the scope belongs to the batch."""
+    """The env of a batch: the same clients, which belong to the process; only the scope belongs to the batch."""
     return request_env()
 
 
 def close() -> None:
-    """Gives back what the process keeps. Lambda never does; tests do, to start afresh."""
+    """Releases the clients. Only tests call it, to start afresh."""
     if request_env.cache_info().currsize:
         _loop().run_until_complete(request_env().github.close())
     _loop().run_until_complete(_aws().close())

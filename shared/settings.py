@@ -1,4 +1,4 @@
-"""Settings of a process, read once and checked before the first request. template.yaml declares each of them."""
+"""Settings of a process, read once and validated before the first request. template.yaml declares each of them."""
 
 import os
 import re
@@ -34,21 +34,21 @@ class Settings:
     allow_uploads: bool
     max_active: int
     region: str
-    endpoint_url: str | None  # an emulator's address; None on AWS
-    secrets_file: str | None  # one machine keeps its secrets in a file
+    endpoint_url: str | None  # of an emulator; None on AWS
+    secrets_file: str | None  # a file instead of Secrets Manager, when run on one machine
     github_api_url: str = GITHUB
     vendors: frozenset[tuple[str, int]] = frozenset()  # trusted owners: login in lower case, numeric id
     judge: str = "none"
     judge_model_id: str = ""
-    judge_daily_budget: int = 1000  # questions a day, of all workers together
+    judge_daily_budget: int = 1000  # judgements a day, of all workers together
     judge_max_bytes: int = 200_000
     bedrock_endpoint_url: str | None = None
-    external_scanners: tuple[str, ...] = ()  # each looks at what is published; each has a secret of its own
-    limits: Mapping[str, Limit] = field(default_factory=dict)  # per address; a kind that is not named has none
+    external_scanners: tuple[str, ...] = ()  # each scans what is published; each has a secret of its own
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
 
     @property
     def github_host(self) -> str:
-        """Where repositories are seen by people. On loopback a stub stands in for the public GitHub."""
+        """The host in repository addresses. On loopback, a stub takes the place of the public GitHub."""
         parts = urlsplit(self.github_api_url)
         return "github.com" if self.github_api_url == GITHUB or is_loopback(parts) else str(parts.hostname)
 
@@ -159,7 +159,7 @@ def _github_url(env: Mapping[str, str], stage: str) -> str:
 
 
 def _bedrock_url(env: Mapping[str, str], stage: str) -> str | None:
-    """Nothing can stand in for the judge outside stage local: a recorded answer is not a judgement."""
+    """Outside stage local the judge cannot be replaced: a recorded response is not a judgement."""
     value = env.get("BEDROCK_ENDPOINT_URL", "").strip().rstrip("/")
     if not value:
         return None

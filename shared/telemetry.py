@@ -9,14 +9,14 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 NAMESPACE = "VskillPlatform"
-SERVICE = "service"  # the one dimension: the stack, so that two in one account do not share their numbers
+SERVICE = "service"  # the only dimension: the stack, so that two in one account have separate metrics
 
 logger = Logger(utc=True)
 _metrics = Metrics(namespace=NAMESPACE)
 
 
 class Watched(StrEnum):
-    """What alarms in template.yaml watch: progress, since a process that lives may still do nothing."""
+    """The metrics that alarms in template.yaml watch: progress, since a running process may still do nothing."""
 
     STUCK_SCAN_FINISHED = "StuckScanFinished"
     STUCK_FOUND = "StuckFound"
@@ -41,6 +41,6 @@ def measure_seconds(name: str, value: float) -> None:
 
 
 def flush() -> None:
-    """Writes what was counted, in the embedded metric format. Handlers call it last."""
+    """Writes the metrics in the embedded metric format. Handlers call it last."""
     if _metrics.metric_set:
         _metrics.flush_metrics()

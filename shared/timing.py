@@ -1,7 +1,7 @@
 """Every duration of the platform, each derived from the one it depends on.
 
-tests/integration/test_template.py holds template.yaml to these numbers. TIME_SCALE multiplies them all, so that
-recovery can be watched in seconds; it is refused outside stage `local`.
+tests/integration/test_template.py compares template.yaml with these numbers. TIME_SCALE multiplies them all, so that
+recovery can be watched in seconds; it is allowed in stage `local` only.
 """
 
 import asyncio
@@ -41,30 +41,30 @@ SCAN_PERIOD = scaled(minutes=5)
 RESEND_PERIOD = scaled(minutes=15)
 RETRY_BASE = scaled(seconds=10)
 RECOVERY_DELAYS = (scaled(), scaled(minutes=3))  # by attempts used so far, the last one repeats
-LONGEST_DELAY = scaled(minutes=15)  # SQS takes no longer one
+LONGEST_DELAY = scaled(minutes=15)  # the most that SQS allows
 DEFER_LIMIT = scaled(hours=24)
 DEFAULT_PAUSE = scaled(hours=1)
 LONGEST_PAUSE = scaled(hours=24)
-FEED_WINDOW = scaled(minutes=2)  # how far an index may lag behind before a list could miss something
+FEED_WINDOW = scaled(minutes=2)  # how far an index may lag before a list could miss something
 FEED_TTL = timedelta(hours=1)
 IDEMPOTENCY_TTL = timedelta(hours=24)
 
 API_TIMEOUT = scaled(seconds=10)
-STORE_BUDGET = timedelta(seconds=6)  # one store call with all its retries; leaves an API handler time to answer
+STORE_BUDGET = timedelta(seconds=6)  # one store call with all its retries; leaves an API handler time to respond
 SECRET_TTL = timedelta(minutes=5)
 
-GITHUB_BUDGET = timedelta(seconds=15)  # one question to GitHub's API
-RESOLVE_BUDGET = timedelta(seconds=5)  # what somebody who submits a repository waits for GitHub
-ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the question to its last byte
-RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; Lambda gives no longer one
+GITHUB_BUDGET = timedelta(seconds=15)  # one GitHub API request
+RESOLVE_BUDGET = timedelta(seconds=5)  # how long the submission of a repository waits for GitHub
+ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the request to its last byte
+RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; the most that Lambda allows
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries
-SETTLE_TIME = scaled(seconds=5)  # kept back from what waits for others, to write down that it was deferred
-OVERRUN_TIME = SETTLE_TIME * 0.4  # kept back from every record, to write down that it ran out of time
-OUTAGE_PAUSE = scaled(minutes=2)  # until the next try when nobody says how long it takes
-LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota starts anew every hour; a later time is not believed
+SETTLE_TIME = scaled(seconds=5)  # reserved by calls to external services, to store that a record was deferred
+OVERRUN_TIME = SETTLE_TIME * 0.4  # reserved for every record, to store that it ran out of time
+OUTAGE_PAUSE = scaled(minutes=2)  # until the next try, unless the service says when
+LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota resets every hour; a later time is not trusted
 
-SCAN_LEASE = scaled(minutes=15)  # a scanner elsewhere has this long for one skill
-SCAN_TIMEOUT = scaled(minutes=20)  # longer than a lease: a scan that nobody finished by then reads TIMED_OUT
+SCAN_LEASE = scaled(minutes=15)  # how long an external scanner has for one skill
+SCAN_TIMEOUT = scaled(minutes=20)  # longer than a lease: an unfinished scan is then TIMED_OUT
 SIGNATURE_AGE = timedelta(minutes=5)  # of a signed request; also how far ahead its clock may be
 REPO_HEALTH_AGE = scaled(hours=24)
 REPO_STALE_AFTER = timedelta(days=365)
@@ -79,7 +79,7 @@ _ends_at: ContextVar[float | None] = ContextVar("ends_at", default=None)
 
 @contextmanager
 def time_limit(limit: timedelta) -> Iterator[None]:
-    """What runs inside has at most this long, and store calls stop retrying in time."""
+    """Code inside has at most this long; store calls stop retrying in time."""
     token = _ends_at.set(asyncio.get_running_loop().time() + limit.total_seconds())
     try:
         yield
@@ -95,7 +95,7 @@ def seconds_left(budget: timedelta) -> float:
 
 
 def seconds_to_wait(budget: timedelta) -> float:
-    """For calls to others: ends early enough that whoever waits can still write down how it went."""
+    """For calls to external services: ends early enough for the caller to store the outcome."""
     return max(0.0, seconds_left(budget + SETTLE_TIME) - SETTLE_TIME.total_seconds())
 
 

@@ -1,7 +1,7 @@
 """The environment of one batch, scoped by a ContextVar: batches that overlap cannot see each other's.
 
-There is no setter and no clear. An env enters with `run_with_worker_env` and is gone when the call is over. Tasks,
-`gather` and `asyncio.to_thread` inherit it; `loop.run_in_executor` does not.
+There is no setter and no clear: an env is set for the duration of a `run_with_worker_env` call. Tasks, `gather` and
+`asyncio.to_thread` inherit it; `loop.run_in_executor` does not.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from shared.storage.secret_store import Secrets
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """All that code needs from outside."""
+    """All external dependencies of the code."""
 
     kv: KV
     content: Content

@@ -1,11 +1,10 @@
-"""What operators do to keep the platform in order: audit, counters, indexes, names, tokens."""
+"""Maintenance by operators: audit log, counters, indexes, names, tokens."""
 
 import re
 
 from functions.api.admin_schemas import (
     AuditList,
     AuditQuery,
-    Because,
     Migrated,
     Rebuild,
     Rebuilt,
@@ -14,6 +13,7 @@ from functions.api.admin_schemas import (
     RevokeToken,
     Token,
     TokenList,
+    WithReason,
     recount_of,
 )
 from functions.http.answer import Answer
@@ -28,9 +28,9 @@ from shared.moderation import maintenance
 from shared.storage.secret_store import AdminToken
 
 
-@operation("Who did what and why, a month, newest first", gives=AuditList, role="reviewer")
+@operation("The audit log of a month, newest first", gives=AuditList, role="reviewer")
 async def list_audit(request: Request, query: AuditQuery) -> Answer:
-    """`month` like 2026-01; without it, the current one."""
+    """`month` like 2026-01; the current one by default."""
     month = query.month or f"{now():%Y-%m}"
     if not re.fullmatch(r"[0-9]{4}-(0[1-9]|1[0-2])", month):
         raise InvalidRequest("`month` must be a month like 2026-01.", code="invalid_month")
@@ -41,9 +41,9 @@ async def list_audit(request: Request, query: AuditQuery) -> Answer:
 
 @operation("Count the records and compare with the counters", gives=RecountAnswer, role="reviewer", refuses=(403, 409))
 async def recount(request: Request, body: Repair, by: AdminToken) -> Answer:
-    """As far as the time allows: go on with `cursor` until it is null. With `repair` (admins, with a reason) the drift
-    it found is taken off the counters at the end, whatever moves meanwhile. 409 `recount_expired` when it was left for
-    40 minutes."""
+    """Runs as long as the request may take: continue with `cursor` until it is null. With `repair` (admins, with a
+    reason) the drift is subtracted from the counters at the end, even if they change meanwhile. 409 `recount_expired`
+    after 40 idle minutes."""
     run_id = await read_cursor(body.cursor, "recount")
     if body.repair:
         progress = await maintenance.repair_counters(by, body.reason or "", run_id)
@@ -52,30 +52,30 @@ async def recount(request: Request, body: Repair, by: AdminToken) -> Answer:
     return Answer(recount_of(progress, body.repair, await make_cursor(progress.run_id, "recount")))
 
 
-@operation("Write again everything that finds skills and submissions", gives=Rebuilt, role="admin")
+@operation("Rebuild the indexes of skills and submissions", gives=Rebuilt, role="admin")
 async def rebuild_index(request: Request, body: Rebuild, by: AdminToken) -> Answer:
-    """One page; ask again with `cursor` until it is null. A page twice changes nothing. `missing` is the drift."""
+    """One page; continue with `cursor` until it is null. Repeating a page is harmless. `missing` is the drift."""
     after = await read_cursor(body.cursor, "rebuild")
     page = await maintenance.rebuild(by, body.reason, after)
     return Answer(Rebuilt(page.checked, page.missing, page.failed, await make_cursor(page.next_position, "rebuild")))
 
 
-@operation("Give skills under a bare slug their full name", gives=Migrated, role="admin")
-async def migrate_skill_slugs(request: Request, body: Because, by: AdminToken) -> Answer:
+@operation("Rename skills stored under a bare slug to their full name", gives=Migrated, role="admin")
+async def migrate_skill_slugs(request: Request, body: WithReason, by: AdminToken) -> Answer:
     renamed = await maintenance.migrate_slugs(by, body.reason)
     return Answer(Migrated(renamed, len(renamed)))
 
 
 @operation("Admin tokens, by name and role", gives=TokenList, role="reviewer")
 async def list_tokens(request: Request, by: AdminToken) -> Answer:
-    """`id` is the beginning of the token's hash: it names a token and opens nothing."""
+    """`id` is a prefix of the token's hash: it identifies the token and grants nothing."""
     tokens = [_token(token, revoked, by) for token, revoked in await get_tokens()]
     return Answer(TokenList(tokens, len(tokens)))
 
 
-@operation("Revoke a token, at once", gives=Token, role="admin", refuses=(404, 409))
+@operation("Revoke a token, effective at once", gives=Token, role="admin", refuses=(404, 409))
 async def revoke_token(request: Request, body: RevokeToken, by: AdminToken) -> Answer:
-    """Its sessions end too. 409 `last_admin`, and 409 `own_token` for the token you ask with unless `evenMine`."""
+    """Its sessions end too. 409 `last_admin`, and 409 `own_token` for the token of this request unless `evenMine`."""
     await maintenance.revoke_token(request.path["id"], by, body.reason, body.even_mine)
     return Answer(next(_token(t, r, by) for t, r in await get_tokens() if token_id(t) == request.path["id"]))
 

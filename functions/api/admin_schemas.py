@@ -1,4 +1,4 @@
-"""What the admin API takes and gives. Every action takes a reason; only the fields named here leave the platform."""
+"""Requests and responses of the admin API. Every action requires a reason; only fields named here are returned."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -15,37 +15,37 @@ from shared.records.submissions import Rescue, State, SubmissionRow
 from shared.submissions.dead_letter_store import DeadLetter
 from shared.submissions.pause import Pause
 
-Why = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Cursor = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
-LONGEST_BODY = 1000  # of a dead letter's message, in a list
+MAX_LISTED_BODY = 1000  # characters of a dead letter's message in a list
 
 
-class Because(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    reason: Why
+class WithReason(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    reason: Reason
 
 
-class Decision(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    seen: Annotated[int, msgspec.Meta(ge=1)] | None = None  # the version you looked at: 409 when it is another one now
+class Decision(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    seen: Annotated[int, msgspec.Meta(ge=1)] | None = None  # the version you saw: 409 if it has changed since
 
 
-class RetryAll(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class RetryAll(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     state: State
     reason_prefix: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON)]
-    cursor: Cursor | None = None  # of the answer before, to go on
+    cursor: Cursor | None = None  # of the previous response
 
 
-class RetryLetters(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class RetryDeadLetters(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     letter_reason: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
-    cursor: Cursor | None = None  # of the answer before, to go on
+    cursor: Cursor | None = None  # of the previous response
 
 
-class PauseFor(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class PauseRequest(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     minutes: Annotated[int, msgspec.Meta(ge=1, le=24 * 60)] = 60
 
 
-class BlockScope(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """In one source, by content, or everywhere: everywhere only when `global` says so."""
+class BlockScope(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """In one source, by content, or everywhere; everywhere only if `global` is true."""
 
     skill_name: Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[!-~]+$")]
     source_url: Annotated[str, msgspec.Meta(min_length=1, max_length=300)] | None = None
@@ -59,21 +59,21 @@ class NewEntry(BlockScope, kw_only=True, forbid_unknown_fields=True, rename="cam
     evidence_urls: Annotated[list[Link], msgspec.Meta(max_length=20)] = []
 
 
-class OfVersion(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class VersionAction(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     version: Annotated[str, msgspec.Meta(pattern=r"^\d{1,6}\.\d{1,6}\.\d{1,6}$")]
 
 
-class Rebuild(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    cursor: Cursor | None = None  # of the answer before, to go on
+class Rebuild(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    cursor: Cursor | None = None  # of the previous response
 
 
 class Repair(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     repair: bool = False
-    reason: Why | None = None
-    cursor: Cursor | None = None  # of the answer before, to go on
+    reason: Reason | None = None
+    cursor: Cursor | None = None  # of the previous response
 
 
-class RevokeToken(Because, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class RevokeToken(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     even_mine: bool = False
 
 
@@ -113,7 +113,7 @@ class Letter(msgspec.Struct, rename="camel"):
     id: str
     reason: str
     submission_id: str | None
-    body: str | None  # its beginning; null where it is too large to be shown
+    body: str | None  # truncated; null if it is too large to be kept
     received_at: datetime
 
 
@@ -130,9 +130,9 @@ class Discarded(msgspec.Struct, rename="camel"):
 
 class RetriedPage(msgspec.Struct, rename="camel"):
     retried: list[str]  # ids of submissions
-    failed: list[str]  # not to be read, somebody else was faster, or it is not open to them now
-    left: int  # of those looked at that fit too and still wait
-    more: bool  # not all that wait were looked at
+    failed: list[str]  # unreadable, changed by someone else meanwhile, or in a state that does not allow it
+    left: int  # matching submissions of this page that were not retried yet
+    more: bool  # there are submissions that were not looked at
     cursor: str | None  # null: nothing is left
 
 
@@ -158,7 +158,7 @@ class AdminSkill(msgspec.Struct, rename="camel"):
     submission_id: str
     is_blocked: bool
     block_reason: str | None
-    is_yanked: bool  # every version is
+    is_yanked: bool  # all versions are
     is_deleted: bool
     updated_at: datetime
 
@@ -183,9 +183,9 @@ class ReportList(msgspec.Struct, rename="camel"):
 
 class Rebuilt(msgspec.Struct, rename="camel"):
     checked: int
-    missing: dict[str, int]  # entries that were not there and are now, by index
+    missing: dict[str, int]  # restored entries, by index
     failed: list[str]
-    cursor: str | None  # null: all is done
+    cursor: str | None  # null: finished
 
 
 class AuditList(msgspec.Struct, rename="camel"):
@@ -210,15 +210,15 @@ class TokenList(msgspec.Struct, rename="camel"):
 
 
 class RecountAnswer(msgspec.Struct, rename="camel"):
-    """Null, and a cursor, until every record is read."""
+    """Results are null, and `cursor` is not, until every record has been read."""
 
     checked: int  # records read so far
-    total: int  # as the counters say
-    counted: dict[str, int] | None  # by state, and of `skills` and `versions`
+    total: int  # according to the counters
+    counted: dict[str, int] | None  # by state, plus `skills` and `versions`
     found: dict[str, int] | None
-    drift: dict[str, int] | None  # what the counters had too many of
+    drift: dict[str, int] | None  # counters minus records
     unread: int | None
-    busy: int | None  # counters that moved while they were counted: ask again
+    busy: int | None  # counters that changed while they were counted: run it again
     repaired: bool
     cursor: str | None
 
@@ -229,39 +229,19 @@ class Migrated(msgspec.Struct, rename="camel"):
 
 
 def letter_of(letter: DeadLetter) -> Letter:
-    body = None if letter.body is None else letter.body[:LONGEST_BODY]
+    body = None if letter.body is None else letter.body[:MAX_LISTED_BODY]
     return Letter(letter.id, letter.reason, letter.submission_id, body, letter.received_at)
 
 
 def report_of(report: ReaderReport) -> ReportRow:
-    return ReportRow(
-        report.id,
-        report.skill_name,
-        report.type,
-        report.description,
-        report.created_at,
-        report.is_open,
-        report.settled_by,
-        report.settled_at,
-        report.outcome,
-    )
+    return msgspec.convert(report, ReportRow, from_attributes=True)
 
 
 def skill_of(skill: Skill) -> AdminSkill:
-    return AdminSkill(
-        skill.name,
-        skill.current_version,
-        skill.submission_id,
-        skill.is_blocked,
-        skill.block_reason,
-        skill.is_yanked,
-        skill.is_deleted,
-        skill.updated_at,
-    )
+    return msgspec.convert(skill, AdminSkill, from_attributes=True)
 
 
 def recount_of(progress: Progress, is_repair: bool, cursor: str | None) -> RecountAnswer:
-    """The cursor is for a count that is not done yet."""
     result = progress.recount
     return RecountAnswer(
         checked=progress.checked,

@@ -1,18 +1,18 @@
-"""What operators do with the marketplace: the blocklist, published skills, readers' reports."""
+"""Moderation of the marketplace: the blocklist, published skills, reader reports."""
 
 from collections.abc import Awaitable, Callable
 
 from functions.api.admin_schemas import (
     AdminSkill,
-    Because,
     BlockScope,
     EntryAdded,
     EntryRemoved,
     NewEntry,
-    OfVersion,
     ReportList,
     ReportQuery,
     ReportRow,
+    VersionAction,
+    WithReason,
     report_of,
     skill_of,
 )
@@ -30,10 +30,10 @@ from shared.storage.secret_store import AdminToken
 from shared.verification.rescan import Rescanned, RescanReport
 
 
-@operation("Add to the blocklist, or sharpen an entry", gives=EntryAdded, role="admin", refuses=(409,))
+@operation("Add to the blocklist, or raise the severity of an entry", gives=EntryAdded, role="admin", refuses=(409,))
 async def add_entry(request: Request, body: NewEntry, by: AdminToken) -> Answer:
-    """Published skills that it names are out of the marketplace at once (`takenOut`); `failed` names those that could
-    not be taken out or looked at: ask again. Severity only rises."""
+    """Published skills that match are removed from the marketplace at once (`takenOut`); `failed` lists those that
+    could not be checked or removed: send the request again. Severity is never lowered."""
     name, source, content_hash = _scope(body)
     entry = BlockEntry(
         skill_name=name,
@@ -51,8 +51,8 @@ async def add_entry(request: Request, body: NewEntry, by: AdminToken) -> Answer:
 
 @operation("Remove from the blocklist", gives=EntryRemoved, role="admin", refuses=(404, 409))
 async def remove_entry(request: Request, body: BlockScope, by: AdminToken) -> Answer:
-    """Named as it was added. Skills that it took out stay out (`stillBlocked`) until their block is lifted;
-    `failed` names those that could not be looked at."""
+    """Name it as it was added. Skills it removed from the marketplace stay blocked (`stillBlocked`) until each is
+    unblocked; `failed` lists those that could not be checked."""
     name, source, content_hash = _scope(body)
     named = BlockEntry(
         skill_name=name, source_url=source, content_hash=content_hash, reason=body.reason, discovered_at=now()
@@ -66,66 +66,69 @@ def _scope(body: BlockScope) -> tuple[str, str | None, str | None]:
 
 
 def _about_skill(summary: str, decide: Callable[[str, AdminToken, str], Awaitable[Skill]], details: str) -> Operation:
-    async def run(request: Request, body: Because, by: AdminToken) -> Answer:
-        return Answer(skill_of(await decide(skill_named(request), by, body.reason)))
+    async def run(request: Request, body: WithReason, by: AdminToken) -> Answer:
+        return Answer(skill_of(await decide(_name_in(request), by, body.reason)))
 
+    return _on_skill(summary, run, details)
+
+
+def _on_skill(summary: str, run: Callable[..., Awaitable[Answer]], details: str) -> Operation:
     run.__doc__ = details
     return operation(summary, gives=AdminSkill, role="admin", refuses=(404, 409))(run)
 
 
-def skill_named(request: Request) -> str:
+def _name_in(request: Request) -> str:
     return "/".join(request.path[part] for part in ("owner", "repo", "skill"))
 
 
 block_skill = _about_skill(
-    "Take a skill out of the marketplace",
+    "Block a published skill",
     skill_decisions.block_skill,
-    "Its submission is blocked with it, its name and content are on the blocklist, copies are caught.",
+    "Removes it from the marketplace, blocks its submission, and adds its name and content to the blocklist.",
 )
 unblock_skill = _about_skill(
-    "Put a blocked skill back",
+    "Unblock a skill",
     skill_decisions.unblock_skill,
-    "Its submission is published again, and the entries that its block made are gone. 409 `blocklisted` while another"
-    " one names it, like one that a person made. What newer rules found is cleared for this content and these rules.",
+    "Publishes its submission again and removes the entries that its block added. 409 `blocklisted` while another entry"
+    " matches it, such as one added by a person. Findings of newer rules are cleared for this content and rule set.",
 )
 delete_skill = _about_skill(
-    "Delete a skill for good",
+    "Delete a skill permanently",
     skill_decisions.delete_skill,
-    "A tombstone: nothing of it is served any more, and its name is never used again.",
+    "Leaves a tombstone: nothing of it is served any more, and its name is never reused.",
 )
 
 
 def _about_version(
     summary: str, decide: Callable[[str, str, AdminToken, str], Awaitable[Skill]], details: str
 ) -> Operation:
-    async def run(request: Request, body: OfVersion, by: AdminToken) -> Answer:
-        return Answer(skill_of(await decide(skill_named(request), body.version, by, body.reason)))
+    async def run(request: Request, body: VersionAction, by: AdminToken) -> Answer:
+        return Answer(skill_of(await decide(_name_in(request), body.version, by, body.reason)))
 
-    run.__doc__ = details
-    return operation(summary, gives=AdminSkill, role="admin", refuses=(404, 409))(run)
+    return _on_skill(summary, run, details)
 
 
 yank = _about_version(
     "Yank a version",
     skill_decisions.yank,
-    "It stays to be seen, marked; the newest version that is not yanked is the current one.",
+    "It stays visible, marked as yanked; the newest version that is not yanked becomes the current one.",
 )
-unyank = _about_version("Take back a yank", skill_decisions.unyank, "409 `nothing_to_change` when it is not yanked.")
+unyank = _about_version("Undo a yank", skill_decisions.unyank, "409 `nothing_to_change` if it is not yanked.")
 
 
-@operation("Scan a published skill again, under the rules of today", gives=Rescanned, role="admin", refuses=(404, 409))
-async def rescan_skill(request: Request, body: Because, by: AdminToken) -> Answer:
-    """From the stored files. Only a worse verdict takes it out of the marketplace."""
-    return Answer(await submission_decisions.rescan_skill(skill_named(request), by, body.reason))
+@operation("Rescan a published skill under the current rules", gives=Rescanned, role="admin", refuses=(404, 409))
+async def rescan_skill(request: Request, body: WithReason, by: AdminToken) -> Answer:
+    """Scans the stored files. Only a worse verdict removes it from the marketplace."""
+    return Answer(await submission_decisions.rescan_skill(_name_in(request), by, body.reason))
 
 
-@operation("Scan everything again that was published under older rules", gives=RescanReport, role="admin")
-async def rescan_all(request: Request, body: Because, by: AdminToken) -> Answer:
-    """What the daily schedule does, as far as there is time now; `more` tells whether something is left."""
+@operation("Rescan everything published under older rules", gives=RescanReport, role="admin")
+async def rescan_all(request: Request, body: WithReason, by: AdminToken) -> Answer:
+    """The same as the daily schedule, as far as time allows; `more` is true if something is left."""
     return Answer(await submission_decisions.rescan_all(by, body.reason))
 
 
-@operation("What readers reported, newest first", gives=ReportList, role="reviewer")
+@operation("Reader reports, newest first", gives=ReportList, role="reviewer")
 async def get_reports(request: Request, query: ReportQuery) -> Answer:
     filter_ = f"reports {query.state}"
     page = await list_reports(query.limit, await read_cursor(query.cursor, filter_), query.state == "open")
@@ -133,9 +136,9 @@ async def get_reports(request: Request, query: ReportQuery) -> Answer:
     return Answer(ReportList([report_of(report) for report in page.reports], cursor, page.failed))
 
 
-@operation("Settle a report", gives=ReportRow, role="admin", refuses=(404, 409))
-async def settle_report(request: Request, body: Because, by: AdminToken) -> Answer:
-    """`reason` says what came of it. 409 `already_settled` when somebody was faster."""
+@operation("Resolve a report", gives=ReportRow, role="admin", refuses=(404, 409))
+async def settle_report(request: Request, body: WithReason, by: AdminToken) -> Answer:
+    """`reason` is the resolution. 409 `already_settled` if it is already resolved."""
     return Answer(report_of(await skill_decisions.settle_report(request.path["id"], by, body.reason)))
 
 

@@ -1,22 +1,22 @@
-"""What operators do, behind a bearer token. Each route declares the least role it needs; what a decision needs depends
-on what was decided before, and shared/moderation knows it. Every action takes a reason and leaves an audit entry."""
+"""Moderation of submissions and the queue. Each route declares the minimum role; overriding earlier decisions may
+require a higher one, which shared/moderation checks. Every action requires a reason and leaves an audit entry."""
 
 from collections.abc import Awaitable, Callable
 
 from functions.api.admin_schemas import (
-    Because,
     Decision,
     Discarded,
     LetterList,
     PageQuery,
-    PauseFor,
+    PauseRequest,
     PauseState,
     Rescued,
     RetriedPage,
     RetryAll,
-    RetryLetters,
+    RetryDeadLetters,
     StuckList,
     StuckRow,
+    WithReason,
     letter_of,
 )
 from functions.http.answer import Answer
@@ -34,10 +34,10 @@ from shared.submissions.submission_store import get_stuck_submissions
 from shared.timing import scaled
 from shared.verification.recovery import RecoveryReport
 
-# --- what is stuck --------------------------------------------------------------------------------------------------
+# --- stuck submissions ----------------------------------------------------------------------------------------------
 
 
-@operation("Stuck submissions, and what the scan would do with each", gives=StuckList, role="reviewer")
+@operation("Stuck submissions, and what the stuck scan would do with each", gives=StuckList, role="reviewer")
 async def list_stuck(request: Request) -> Answer:
     at = now()
     pause = await find_pause()
@@ -46,15 +46,15 @@ async def list_stuck(request: Request) -> Answer:
     return Answer(StuckList(rows, len(rows), stuck.failed, stuck.more, pause))
 
 
-@operation("Recover everything that is stuck, now", gives=RecoveryReport, role="admin")
-async def requeue_all_stuck(request: Request, body: Because, by: AdminToken) -> Answer:
-    """The stuck scan itself, the same code as the schedule."""
+@operation("Recover all stuck submissions now", gives=RecoveryReport, role="admin")
+async def requeue_all_stuck(request: Request, body: WithReason, by: AdminToken) -> Answer:
+    """Runs the scheduled stuck scan at once."""
     return Answer(await submission_decisions.rescue_all_stuck(by, body.reason))
 
 
-@operation("Recover one stuck submission, now", gives=Rescued, role="admin", refuses=(404,))
-async def requeue_stuck(request: Request, body: Because, by: AdminToken) -> Answer:
-    """`done` says what the stuck scan would have done with it; `leave` when nothing is wrong with it."""
+@operation("Recover one stuck submission now", gives=Rescued, role="admin", refuses=(404,))
+async def requeue_stuck(request: Request, body: WithReason, by: AdminToken) -> Answer:
+    """`done` is the action taken, the same as the stuck scan's; `leave` if it is not stuck."""
     return Answer(
         Rescued(request.path["id"], await submission_decisions.rescue_stuck(request.path["id"], by, body.reason))
     )
@@ -72,46 +72,50 @@ def _decision(summary: str, decide: Callable[..., Awaitable[Submission]], role: 
 
 
 OF_REVIEWERS = (
-    "A reviewer decides what is ON_HOLD, RESCAN_REQUIRED or BLOCKED by a rule; the rest is for admins (403)."
-    " A move that is not open to it is 409 `illegal_move`."
+    "Reviewers decide what is ON_HOLD, RESCAN_REQUIRED or BLOCKED by a rule; the rest requires an admin (403)."
+    " 409 `illegal_move` if its state does not allow the action."
 )
 approve = _decision(
     "Approve and publish from the stored files, as CERTIFIED",
     submission_decisions.approve,
     "reviewer",
-    f"{OF_REVIEWERS} 409 `blocklisted` while an entry of the blocklist names it.",
+    f"{OF_REVIEWERS} 409 `blocklisted` while a blocklist entry matches it.",
 )
-reject = _decision("Reject, with the reason its author reads", submission_decisions.reject, "reviewer", OF_REVIEWERS)
-retry = _decision("Start again with a full set of attempts", submission_decisions.requeue, "reviewer", OF_REVIEWERS)
+reject = _decision("Reject, with a reason shown to the author", submission_decisions.reject, "reviewer", OF_REVIEWERS)
+retry = _decision(
+    "Restart verification with a full set of attempts", submission_decisions.requeue, "reviewer", OF_REVIEWERS
+)
 block = _decision(
-    "Block: out of the marketplace, on the blocklist, copies caught",
+    "Block: remove from the marketplace and add to the blocklist",
     submission_decisions.block,
     "admin",
-    "Adds entries for its name in its source and for its content.",
+    "Adds entries for its name in its source and for its content, which catches copies.",
 )
 unblock = _decision(
-    "Lift a block and verify again",
+    "Unblock and verify again",
     submission_decisions.unblock,
     "admin",
-    "Takes away the entries that a block of it made. 409 `blocklisted` while another one names it.",
+    "Removes the entries that its block added. 409 `blocklisted` while another entry matches it.",
 )
-dequeue = _decision("Take out of the queue", submission_decisions.dequeue, "admin", "Only an admin reopens it.")
+dequeue = _decision("Remove from the queue", submission_decisions.dequeue, "admin", "Only an admin can reopen it.")
 
 
-@operation("Retry everything in a state whose reason begins so", gives=RetriedPage, role="admin")
+@operation("Retry all submissions in a state by the beginning of their reason", gives=RetriedPage, role="admin")
 async def retry_all(request: Request, body: RetryAll, by: AdminToken) -> Answer:
-    """One page: it looks at 500 and retries at most 100 of them, the oldest first. Go on with `cursor` until it is
-    null."""
-    about = f"retry {body.state} {body.reason_prefix}"
-    after = await read_cursor(body.cursor, about)
+    """One page: checks 500 and retries at most 100 of them, oldest first. Continue with `cursor` until it is null."""
     return await _retried(
-        await submission_decisions.requeue_all(body.state, body.reason_prefix, by, body.reason, after), about
+        f"retry {body.state} {body.reason_prefix}",
+        body.cursor,
+        lambda after: submission_decisions.requeue_all(body.state, body.reason_prefix, by, body.reason, after),
     )
 
 
-async def _retried(page: submission_decisions.Retried, about: str) -> Answer:
-    cursor = await make_cursor(page.next_position, about)
-    return Answer(RetriedPage(page.retried, page.failed, page.left, page.more, cursor))
+async def _retried(
+    filter_: str, cursor: str | None, retry_page: Callable[[str | None], Awaitable[submission_decisions.Retried]]
+) -> Answer:
+    page = await retry_page(await read_cursor(cursor, filter_))
+    next_ = await make_cursor(page.next_position, filter_)
+    return Answer(RetriedPage(page.retried, page.failed, page.left, page.more, next_))
 
 
 # --- dead letters and the queue -------------------------------------------------------------------------------------
@@ -126,40 +130,39 @@ async def list_dead_letters(request: Request, query: PageQuery) -> Answer:
 
 
 @operation("Retry the submission of a dead letter", gives=SubmissionRow, role="reviewer", refuses=(403, 404, 409))
-async def retry_dead_letter(request: Request, body: Because, by: AdminToken) -> Answer:
+async def retry_dead_letter(request: Request, body: WithReason, by: AdminToken) -> Answer:
     return Answer(row_of(await submission_decisions.retry_dead_letter(request.path["id"], by, body.reason)))
 
 
-@operation("Retry all dead letters of a reason", gives=RetriedPage, role="admin")
-async def retry_dead_letters(request: Request, body: RetryLetters, by: AdminToken) -> Answer:
-    """One page: it looks at 500 and retries at most 100 of them, the newest first. Go on with `cursor` until it is
-    null."""
-    about = f"retry dead letters {body.letter_reason}"
-    after = await read_cursor(body.cursor, about)
+@operation("Retry all dead letters with the same reason", gives=RetriedPage, role="admin")
+async def retry_dead_letters(request: Request, body: RetryDeadLetters, by: AdminToken) -> Answer:
+    """One page: checks 500 and retries at most 100 of them, newest first. Continue with `cursor` until it is null."""
     return await _retried(
-        await submission_decisions.retry_dead_letters(body.letter_reason, by, body.reason, after), about
+        f"retry dead letters {body.letter_reason}",
+        body.cursor,
+        lambda after: submission_decisions.retry_dead_letters(body.letter_reason, by, body.reason, after),
     )
 
 
 @operation("Discard a dead letter", gives=Discarded, role="admin", refuses=(404,))
-async def discard_dead_letter(request: Request, body: Because, by: AdminToken) -> Answer:
+async def discard_dead_letter(request: Request, body: WithReason, by: AdminToken) -> Answer:
     await submission_decisions.discard_dead_letter(request.path["id"], by, body.reason)
     return Answer(Discarded(request.path["id"], True))
 
 
-@operation("How the queue is doing", gives=QueueStatus, role="reviewer")
+@operation("Queue status", gives=QueueStatus, role="reviewer")
 async def queue_status(request: Request) -> Answer:
     return Answer(await get_queue_status())
 
 
 @operation("Pause the queue", gives=PauseState, role="admin")
-async def pause(request: Request, body: PauseFor, by: AdminToken) -> Answer:
-    """Nothing new is started; what waits keeps its place. A pause always ends by itself."""
+async def pause(request: Request, body: PauseRequest, by: AdminToken) -> Answer:
+    """Nothing new is started; waiting submissions keep their place. Every pause ends on its own."""
     return Answer(PauseState(await submission_decisions.pause(by, body.reason, scaled(minutes=body.minutes))))
 
 
-@operation("End a pause", gives=PauseState, role="admin")
-async def resume(request: Request, body: Because, by: AdminToken) -> Answer:
+@operation("Resume the queue", gives=PauseState, role="admin")
+async def resume(request: Request, body: WithReason, by: AdminToken) -> Answer:
     await submission_decisions.resume(by, body.reason)
     return Answer(PauseState(None))
 

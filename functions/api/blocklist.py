@@ -1,4 +1,4 @@
-"""The blocklist, for everybody: whole, or asked about one skill. Served by the function of the marketplace."""
+"""The public blocklist: all of it, or what is known about one skill."""
 
 from datetime import datetime
 from typing import Annotated
@@ -15,7 +15,7 @@ from shared.marketplace.reputation import get_reputation
 from shared.records.submissions import State, Submission
 from shared.submissions.skill_source import UPLOADS, is_uploads_address, parse_repo_url
 
-KEPT_FOR = "public, max-age=60"
+ONE_MINUTE = "public, max-age=60"
 
 
 class Entry(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -53,29 +53,31 @@ class Checked(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class CheckQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=300, description="Full, or its last part alone.")]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=300, description="The full name or its last part.")]
     repo_url: (
-        Annotated[str, msgspec.Meta(min_length=1, max_length=300, description="Where it would be installed from.")]
+        Annotated[
+            str, msgspec.Meta(min_length=1, max_length=300, description="The repository it would be installed from.")
+        ]
         | None
     ) = None
     hash: Annotated[str, msgspec.Meta(min_length=64, max_length=64, description="Its `contentHash`.")] | None = None
 
 
-@operation("What is known to be bad", gives=Blocklist, cached=True)
+@operation("The blocklist, newest first", gives=Blocklist, cached=True)
 async def get_blocklist(request: Request) -> Answer:
-    """Newest first, with an ETag. An entry without `sourceUrl` and `contentHash` bans its name everywhere."""
+    """An entry without `sourceUrl` and `contentHash` blocks its name everywhere."""
     entries, unread = await list_blocks()
-    if unread:  # a list with gaps would let through what it should stop
-        raise Unavailable("The blocklist could not be read to its end.")
+    if unread:  # clients would install what an incomplete list lacks
+        raise Unavailable("The blocklist could not be read completely.")
     changed = [entry.updated_at or entry.discovered_at for entry in entries]
     answer = Blocklist([entry_of(entry) for entry in entries], len(entries), max(changed, default=None))
-    return Answer(answer, cache=KEPT_FOR if entries else "no-cache")
+    return Answer(answer, cache=ONE_MINUTE if entries else "no-cache")
 
 
-@operation("What is known against one skill", gives=Checked)
+@operation("Whether a skill is blocked, rejected or tainted", gives=Checked)
 async def check(request: Request, query: CheckQuery) -> Answer:
-    """`tainted`: not blocked itself, but another skill of its author is. The repository on GitHub that is called like
-    our uploads is always blocked: whoever has it could hand out other content under the names that were verified."""
+    """`tainted`: another skill of its author is blocked. The GitHub repository with the name of our uploads is always
+    blocked: its owner could serve other content under verified names."""
     if query.repo_url and is_uploads_address(query.repo_url, get_settings().github_host):
         return Answer(Checked(blocked=True, entry=_impostor(query), rejected=False, tainted=False, taint_reason=None))
     known = await get_reputation(query.name, query.repo_url and _source(query.repo_url), query.hash)
@@ -98,16 +100,7 @@ ROUTES = {
 
 
 def entry_of(entry: BlockEntry) -> Entry:
-    return Entry(
-        skill_name=entry.skill_name,
-        source_url=entry.source_url,
-        content_hash=entry.content_hash,
-        threat_type=entry.threat_type,
-        severity=entry.severity,
-        reason=entry.reason,
-        evidence_urls=entry.evidence_urls,
-        discovered_at=entry.discovered_at,
-    )
+    return msgspec.convert(entry, Entry, from_attributes=True)
 
 
 def _impostor(query: CheckQuery) -> Entry:
@@ -116,7 +109,7 @@ def _impostor(query: CheckQuery) -> Entry:
         source_url=query.repo_url,
         threat_type="impersonation",
         severity="high",
-        reason=f"Skills under {UPLOADS} were uploaded. A repository of that name is not where they come from.",
+        reason=f"Skills under {UPLOADS} were uploaded. They do not come from a repository of that name.",
         evidence_urls=(),
         discovered_at=now(),
     )

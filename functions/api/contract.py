@@ -1,4 +1,4 @@
-"""Every operation of the API, and the contract that describes them all as OpenAPI 3.1."""
+"""All operations of the API, and their OpenAPI 3.1 document."""
 
 from functools import cache
 from typing import Any
@@ -11,7 +11,7 @@ from functions.http.operations import operation
 from functions.http.request import Request
 
 
-@operation("This contract, as OpenAPI 3.1", gives=dict, cached=True)
+@operation("This API as an OpenAPI 3.1 document", gives=dict, cached=True)
 async def openapi(request: Request) -> Answer:
     headers = {"content-type": "application/json; charset=utf-8"}
     return Answer(contract_text(), headers=headers, cache="public, max-age=300")
@@ -32,8 +32,8 @@ def contract_text() -> bytes:
 
 @cache
 def operations() -> list[Described]:
-    """Method, path and declaration of everything under /api/, in the order in which they are described."""
-    # Here: whoever shows a page needs none of them until somebody asks for the contract.
+    """Method, path and declaration of everything under /api/, in the order of the document."""
+    # Imported on first use: pages need none of them.
     from functions.api import (
         admin_maintenance,
         admin_skills,

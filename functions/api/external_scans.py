@@ -1,4 +1,4 @@
-"""Scanners elsewhere: they claim work, read its files and report what they found. Every request is signed."""
+"""External scanners claim work, read its files and report findings. Every request is signed."""
 
 from datetime import datetime
 from typing import Annotated
@@ -22,7 +22,7 @@ Nonce = Annotated[str, msgspec.Meta(min_length=8, max_length=128)]
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    nonce: Nonce  # makes two requests of one second different: the same one is refused
+    nonce: Nonce  # tells two requests of the same second apart; a repeated request is refused
 
 
 class FilesBody(ClaimBody, frozen=True, kw_only=True):
@@ -49,12 +49,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ClaimAnswer(msgspec.Struct, frozen=True):
-    claim: Annotated[Claim | None, msgspec.Meta(description="Null when nothing waits.")]
+    claim: Annotated[Claim | None, msgspec.Meta(description="Null if no scan is waiting.")]
 
 
 class FilesAnswer(msgspec.Struct, frozen=True, rename="camel"):
     files: list[ScanFile]
-    next_after: Annotated[str | None, msgspec.Meta(description="Ask again with it as `after`; null at the end.")]
+    next_after: Annotated[
+        str | None, msgspec.Meta(description="Send it as `after` for the next page; null on the last one.")
+    ]
 
 
 class ResultAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -63,9 +65,9 @@ class ResultAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: str
 
 
-@operation("Claim the scan that has waited longest", gives=ClaimAnswer, signed=CLAIM)
+@operation("Claim the oldest waiting scan", gives=ClaimAnswer, signed=CLAIM)
 async def claim(request: Request, provider: str, body: ClaimBody) -> Answer:
-    """It is yours for 15 minutes; then somebody else may have it."""
+    """The claim lasts 15 minutes; after that the scan can be claimed again."""
     scan = await claim_scan(provider)
     return Answer(ClaimAnswer(None if scan is None else _claim(scan)))
 
@@ -76,11 +78,11 @@ async def files(request: Request, provider: str, body: FilesBody) -> Answer:
     return Answer(FilesAnswer(page.files, page.next_after))
 
 
-@operation("Report what a claimed scan found", gives=ResultAnswer, signed=RESULTS, refuses=(403, 404, 409))
+@operation("Report the result of a claimed scan", gives=ResultAnswer, signed=RESULTS, refuses=(403, 404, 409))
 async def scan_results(request: Request, provider: str, body: ResultBody) -> Answer:
-    """A critical finding blocks the skill at once. The same report twice is one."""
+    """A critical finding blocks the skill at once. Repeating a report has no further effect."""
     if body.provider != provider:
-        raise Forbidden("A scanner reports in its own name only.", code="wrong_provider")
+        raise Forbidden("A scanner may report only under its own name.", code="wrong_provider")
     outcome = _outcome(body)
     if problem := problem_of(outcome):
         raise InvalidRequest(problem, code="invalid_body")

@@ -1,4 +1,4 @@
-"""Which lists of submissions can be asked for: the same words in the API and on /queue."""
+"""The supported lists of submissions: the same query parameters in the API and on /queue."""
 
 from functions.http.request import Request
 from shared.errors import InvalidRequest
@@ -6,8 +6,8 @@ from shared.records.submissions import CATEGORIES, State
 from shared.submissions.submission_list import ListQuery
 
 SERVED = (
-    "Served are: no filter, sort createdAt (default) or updatedAt; `state` (a state or category), sort updatedAt;"
-    " `repoUrl` or `q` without sort."
+    "Supported: no filter, sorted by createdAt (default) or updatedAt; `state` (a state or category), sorted by"
+    " updatedAt; `repoUrl` or `q`, without sort."
 )
 
 
@@ -29,7 +29,7 @@ def not_served(problem: str) -> InvalidRequest:
 
 
 def filter_of(query: ListQuery) -> str:
-    """What a cursor of this list is bound to."""
+    """A cursor of this list is bound to this text."""
     return f"submissions {query.states} {query.by_update} {query.descending}"
 
 

@@ -1,4 +1,4 @@
-"""What the marketplace tells: each answer names its fields, so nothing else of a record is ever shown."""
+"""Responses of the marketplace: each lists its fields, so no other field of a record is ever shown."""
 
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -18,8 +18,8 @@ UNSET = msgspec.UNSET
 
 
 class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A skill in a list. Null: not known at the moment. `ownerSlug` and `repoSlug` are those of its repository, from
-    which clients install; an upload is in none, and GitHub's `uploads` is somebody else."""
+    """A skill in a list. Null: not known at the moment. `ownerSlug` and `repoSlug` name the repository that clients
+    install from; they are null for an upload, because `uploads` on GitHub is an unrelated owner."""
 
     name: str
     author: str
@@ -41,13 +41,13 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tags: tuple[str, ...]
 
 
-# The words that clients know, from worst to best: they stop an installation at FAIL, and complain about any other word.
+# The values that clients know, from worst to best: they stop an installation at FAIL and warn about any other value.
 ScanStatus = Literal["FAIL", "PENDING", "TIMED_OUT", "PASS"]
 
 
 class ProviderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """PENDING until it is finished, then PASS or FAIL; TIMED_OUT: it could not look, or nobody finished it. Concerns
-    are told by `verdict`: they fail nothing."""
+    """PENDING until finished, then PASS or FAIL; TIMED_OUT: the scan failed or was never finished. Concerns show in
+    `verdict` only: they do not fail a skill."""
 
     provider: str
     status: ScanStatus
@@ -58,8 +58,8 @@ class ProviderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What scanners elsewhere say. `overallVerdict` is the worst status, `reportUrl` the path of the page that shows
-    them all; both are null where nobody was asked."""
+    """Results of external scanners. `overallVerdict` is the worst status, `reportUrl` the path of the page that shows
+    them all; both are null if no scanner was asked."""
 
     overall_verdict: ScanStatus | None
     report_url: str | None
@@ -67,8 +67,8 @@ class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """`content` is the SKILL.md, null where the skill is blocked; `blockReason` then says why. `isYanked`: its author
-    or a reviewer has taken back every version."""
+    """`content` is the SKILL.md, null if the skill is blocked; `blockReason` then says why. `isYanked`: every version
+    is yanked."""
 
     display_name: str
     content: str | None
@@ -87,7 +87,7 @@ class SkillAnswer(msgspec.Struct, frozen=True):
 
 
 class SkillList(msgspec.Struct, frozen=True):
-    """`cursor` continues the list; null on its last page. `stale` names what could not be read."""
+    """`cursor` continues the list; null on its last page. `stale` lists the skills that could not be read."""
 
     skills: list[SkillItem]
     cursor: str | None
@@ -95,15 +95,15 @@ class SkillList(msgspec.Struct, frozen=True):
     stale: list[str]
 
 
-class More(msgspec.Struct, frozen=True, rename="camel"):
+class Pagination(msgspec.Struct, frozen=True, rename="camel"):
     has_more: bool
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`degraded` is there where something could not be read."""
+    """`degraded` is present if something could not be read."""
 
     results: list[SkillItem]
-    pagination: More
+    pagination: Pagination
     degraded: bool = False
 
 
@@ -114,9 +114,9 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: datetime
     content_hash: str
     diff_summary: str | None
-    is_yanked: bool | msgspec.UnsetType = UNSET  # there where it is
+    is_yanked: bool | msgspec.UnsetType = UNSET  # present if true
     yank_reason: str | msgspec.UnsetType = UNSET
-    is_blocked: bool | msgspec.UnsetType = UNSET  # there where the blocklist names its content
+    is_blocked: bool | msgspec.UnsetType = UNSET  # present if its content is on the blocklist
     block_reason: str | msgspec.UnsetType = UNSET
 
 
@@ -130,8 +130,7 @@ class ContentFile(msgspec.Struct, frozen=True):
 
 
 class VersionDetail(VersionItem, frozen=True, kw_only=True, rename="camel"):
-    """`content` is the SKILL.md of this version, null where the skill or the version is blocked; then `files` is
-    empty."""
+    """`content` is the SKILL.md of this version; null, with `files` empty, if the skill or the version is blocked."""
 
     name: str
     sha: str | None
@@ -140,7 +139,7 @@ class VersionDetail(VersionItem, frozen=True, kw_only=True, rename="camel"):
 
 
 class VersionDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`contentDiff` is one unified diff of all files, empty where nothing changed."""
+    """`contentDiff` is one unified diff of all files, empty if nothing changed."""
 
     from_: str = msgspec.field(name="from")
     to: str
@@ -149,7 +148,7 @@ class VersionDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class VersionComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A `patch` is null where a file is not text or too long to be shown."""
+    """A `patch` is null if a file is not text or too long to be shown."""
 
     from_: str = msgspec.field(name="from")
     to: str
@@ -157,7 +156,7 @@ class VersionComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Null: not known (yet). An upload has no repository, so nothing is ever known."""
+    """Null: not known (yet); always null for an upload, which has no repository."""
 
     status: RepoStatus | None
     checked_at: datetime | None
@@ -166,13 +165,13 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     repo_url: str | None
 
 
-def item_of(skill: Skill, standing: SkillSignals) -> SkillItem:
-    return SkillItem(**_fields(skill, standing))
+def item_of(skill: Skill, signals: SkillSignals) -> SkillItem:
+    return SkillItem(**_fields(skill, signals))
 
 
-def detail_of(skill: Skill, standing: SkillSignals, content: str | None, security: Security) -> SkillDetail:
+def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security: Security) -> SkillDetail:
     return SkillDetail(
-        **_fields(skill, standing),
+        **_fields(skill, signals),
         display_name=skill.display_name,
         content=content,
         sha=skill.commit,
@@ -190,7 +189,7 @@ def security_of(skill_name: str, security: Security) -> SecurityBody:
     providers = [_provider_of(provider) for provider in security.providers]
     statuses = {provider.status for provider in providers}
     return SecurityBody(
-        overall_verdict=next((word for word in get_args(ScanStatus) if word in statuses), None),
+        overall_verdict=next((status for status in get_args(ScanStatus) if status in statuses), None),
         report_url=f"/skills/{skill_name}" if providers else None,
         providers=providers,
     )
@@ -218,25 +217,25 @@ def health_of(skill: Skill, health: RepoHealth) -> HealthAnswer:
     )
 
 
-def _fields(skill: Skill, standing: SkillSignals) -> dict[str, Any]:
+def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
     name = split_name(full_name(skill))
     return {
         "name": skill.name,
         "author": name.owner,
         "description": skill.description,
         "cert_tier": skill.cert_tier,
-        "trust_tier": standing.trust.tier,
-        "trust_score": standing.trust.score,
+        "trust_tier": signals.trust.tier,
+        "trust_score": signals.trust.score,
         "cert_score": skill.score,
         "current_version": skill.current_version,
         "repo_url": skill.repo_url,
         "owner_slug": name.owner if skill.repo_url else None,
         "repo_slug": name.repo if skill.repo_url else None,
         "skill_slug": skill.folder or name.slug,
-        "vskill_installs": standing.installs,
-        "github_stars": standing.stars,
+        "vskill_installs": signals.installs,
+        "github_stars": signals.stars,
         "is_blocked": skill.is_blocked,
-        "is_tainted": standing.is_tainted,
+        "is_tainted": signals.is_tainted,
         "category": skill.category,
         "tags": skill.tags,
     }
@@ -259,7 +258,7 @@ def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, 
 def _provider_of(provider: ProviderSecurity) -> ProviderBody:
     return ProviderBody(
         provider=provider.provider,
-        status=_status_word(provider),
+        status=_status_of(provider),
         verdict=provider.verdict,
         score=provider.score,
         critical_count=provider.critical_count,
@@ -267,7 +266,7 @@ def _provider_of(provider: ProviderSecurity) -> ProviderBody:
     )
 
 
-def _status_word(provider: ProviderSecurity) -> ScanStatus:
+def _status_of(provider: ProviderSecurity) -> ScanStatus:
     if provider.status is Status.COMPLETED:
         return "FAIL" if provider.verdict is ExternalVerdict.FAIL else "PASS"
     return "TIMED_OUT" if provider.status in (Status.FAILED, Status.TIMED_OUT) else "PENDING"

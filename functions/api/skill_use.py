@@ -1,4 +1,4 @@
-"""What those who use skills send: which versions they have, what they installed, what is wrong with a skill."""
+"""Requests of clients that use skills: update checks, install counts, reports of bad skills."""
 
 from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
@@ -25,21 +25,21 @@ Link = Annotated[str, msgspec.Meta(max_length=500)]
 Short = Annotated[str, msgspec.Meta(max_length=100)]
 
 
-class Have(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class InstalledVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     name: Name
     current_version: Short
     sha: Short | None = None
 
 
 class CheckUpdates(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    skills: Annotated[list[Have], msgspec.Meta(max_length=100)]
+    skills: Annotated[list[InstalledVersion], msgspec.Meta(max_length=100)]
     platform: Short | None = None
     cli_version: Short | None = None
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`name` as it was sent. `latest` is null where the name leads to no skill, to several, or to one that is no longer
-    to be installed."""
+    """`name` as it was sent. `latest` is null if the name matches no skill, several, or one that can no longer be
+    installed."""
 
     name: str
     installed: str
@@ -50,7 +50,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Updates(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`degraded` is there where something could not be read."""
+    """`degraded` is present if something could not be read."""
 
     results: list[Update]
     degraded: bool = False
@@ -77,8 +77,8 @@ class Installs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     cli_version: Short | None = None
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """`skipped` is there where names led to no skill, to several, or to one that is not to be installed."""
+class InstallsCounted(msgspec.Struct, frozen=True):
+    """`skipped` is present if names match no skill, several, or one that cannot be installed."""
 
     ok: bool
     skipped: list[str] | msgspec.UnsetType = msgspec.UNSET
@@ -94,35 +94,35 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-@operation("Which installed skills have a newer version", gives=Updates, limit="check-updates")
+@operation("Check installed skills for updates", gives=Updates, limit="check-updates")
 async def check_updates(request: Request, body: CheckUpdates) -> Answer:
     found = await find_skills(have.name for have in body.skills)
     return Answer(Updates([_update(have, found.skills.get(have.name)) for have in body.skills], bool(found.failed)))
 
 
-@operation("Count an installation", gives=Counted, refuses=(403, 409), limit="installs", path=PARAMETERS)
+@operation("Count an installation", gives=InstallsCounted, refuses=(403, 409), limit="installs", path=PARAMETERS)
 async def count_install(request: Request, body: Install) -> Answer:
-    """With `repoUrl` the skill of that repository counts, or none: 404."""
+    """With `repoUrl`, only a skill of that repository: 404 if it has none of this name."""
     name = request.path["name"]
     sent = (name, body.repo_url)
     skill = (await _named([sent])).get(sent) or await _get_installed(name, body.repo_url)
     refuse_blocked(skill)
     await count_installs([skill.name])
-    return Answer(Counted(True))
+    return Answer(InstallsCounted(True))
 
 
-@operation("Count installations of several skills", gives=Counted, limit="installs")
+@operation("Count installations of several skills", gives=InstallsCounted, limit="installs")
 async def count_several_installs(request: Request, body: Installs) -> Answer:
-    """Each skill counts once, however often it is sent. With `repoUrl` the skill of that repository counts, or none."""
+    """Each skill counts once, however often it is sent. With `repoUrl`, only a skill of that repository."""
     sent = list(dict.fromkeys((one.skill_name, one.repo_url) for one in body.skills))
     named = await _named(sent)
     counted = set((await count_installs({skill.name for skill in named.values()})).counted)
     skipped = [name for name, url in sent if not _is_counted(named.get((name, url)), counted)]
-    return Answer(Counted(True, list(dict.fromkeys(skipped)) or msgspec.UNSET))
+    return Answer(InstallsCounted(True, list(dict.fromkeys(skipped)) or msgspec.UNSET))
 
 
 @operation(
-    "Tell reviewers what is wrong with a skill", gives={201: Reported}, refuses=(409,), limit="reports", path=PARAMETERS
+    "Report a bad skill to the reviewers", gives={201: Reported}, refuses=(409,), limit="reports", path=PARAMETERS
 )
 async def report(request: Request, body: ReportBody) -> Answer:
     skill = await get_skill(request.path["name"])
@@ -130,7 +130,7 @@ async def report(request: Request, body: ReportBody) -> Answer:
     return Answer(Reported(ok=True, id=made.id), 201)
 
 
-def _update(have: Have, skill: Skill | None) -> Update:
+def _update(have: InstalledVersion, skill: Skill | None) -> Update:
     if skill is None or not skill.is_listed:
         return Update(
             name=have.name,
@@ -151,30 +151,30 @@ def _update(have: Have, skill: Skill | None) -> Update:
     )
 
 
-def _has_it(have: Have, skill: Skill) -> bool:
-    """The same commit or content is the same skill, whatever version it is called."""
+def _has_it(have: InstalledVersion, skill: Skill) -> bool:
+    """The same commit or content is the same skill, whatever its version."""
     return have.sha is not None and have.sha in (skill.commit, skill.content_hash)
 
 
-Sent = tuple[str, str | None]  # a name and, perhaps, the address it was installed from
+Sent = tuple[str, str | None]  # a name and, optionally, the repository it was installed from
 
 
 async def _named(sent: Sequence[Sent]) -> dict[Sent, Skill]:
-    """As the skill of that name in that repository. Another repository's skill of the same name was not installed."""
+    """The skill of that name in that repository; a skill of the same name in another one was not installed."""
     in_full = {one: _full_name(*one) for one in sent}
     found = await find_skills([*in_full.values(), *(name for name, _ in sent)])
     if found.failed:
-        raise Unavailable("The store did not give all of these skills.")
+        raise Unavailable("Not all of these skills could be read.")
     both = {one: found.skills.get(full) or found.skills.get(one[0]) for one, full in in_full.items()}
     return {one: skill for one, skill in both.items() if skill is not None and _is_from(skill, one[1])}
 
 
 async def _get_installed(name: str, repo_url: str | None) -> Skill:
-    """Of a name that leads to no skill or to several: says which."""
+    """Raises what is wrong with a name that matches no skill or several."""
     source = _source(repo_url)
     if source is None:
         return await get_skill(name)
-    raise NotFound(f"There is no skill {name[:80]!r} of this repository here.", code="skill_not_found")
+    raise NotFound(f"This repository has no skill {name[:80]!r} here.", code="skill_not_found")
 
 
 def _is_counted(skill: Skill | None, counted: Collection[str]) -> bool:
@@ -192,14 +192,14 @@ def _full_name(name: str, repo_url: str | None) -> str:
 
 
 def _source(repo_url: str | None) -> str | None:
-    """Clients also send `owner/repo`. None: nothing was said. Empty: an address that none of our skills has."""
-    told = (repo_url or "").strip()
-    if not told:
+    """Clients also send `owner/repo`. None: not sent. Empty: not a repository that skills here can come from."""
+    sent = (repo_url or "").strip()
+    if not sent:
         return None
-    if told.lower() == UPLOADS:
+    if sent.lower() == UPLOADS:
         return UPLOADS
     host = get_settings().github_host
     try:
-        return parse_repo_url(told if told.count("/") > 1 else f"https://{host}/{told}", host).source
+        return parse_repo_url(sent if sent.count("/") > 1 else f"https://{host}/{sent}", host).source
     except InvalidRequest:
         return ""

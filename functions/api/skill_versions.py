@@ -1,6 +1,7 @@
-"""The versions of a skill: what each is, and what changed between two of them."""
+"""The versions of a skill, and the differences between them."""
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -25,12 +26,13 @@ from shared.marketplace.published_content import get_published_files, skill_md_o
 from shared.marketplace.skill_store import get_skill, get_version, get_versions
 from shared.records.skills import Skill, SkillVersion
 
-REVALIDATE = (
-    "public, no-cache"  # may be kept, but is asked about before it is shown: a blocked skill disappears at once
-)
+REVALIDATE = "public, no-cache"  # caches must revalidate, so that a blocked skill disappears at once
 
 Earlier = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to start from.")]
-Later = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to look at.")]
+Later = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to compare it with.")]
+
+
+_comparison = partial(operation, refuses=(403, 409), cached=True, path=PARAMETERS)
 
 
 class TwoVersions(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,7 +40,7 @@ class TwoVersions(msgspec.Struct, forbid_unknown_fields=True):
     to: Later
 
 
-@operation("Its versions, newest first", gives=VersionList, refuses=(409,), cached=True, path=PARAMETERS)
+@operation("List versions, newest first", gives=VersionList, refuses=(409,), cached=True, path=PARAMETERS)
 async def list_versions(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     versions = await get_versions(skill.name)
@@ -48,7 +50,7 @@ async def list_versions(request: Request) -> Answer:
     )
 
 
-@operation("One version, with its SKILL.md", gives=VersionDetail, refuses=(409,), cached=True, path=PARAMETERS)
+@operation("Get a version with its SKILL.md", gives=VersionDetail, refuses=(409,), cached=True, path=PARAMETERS)
 async def show_version(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     version = await get_version(skill.name, request.path["version"])
@@ -60,26 +62,14 @@ async def show_version(request: Request) -> Answer:
     return Answer(version_detail_of(version, skill_md_of(files), listed, ban), cache=REVALIDATE)
 
 
-@operation(
-    "What changed between two versions, as one unified diff",
-    gives=VersionDiff,
-    refuses=(403, 409),
-    cached=True,
-    path=PARAMETERS,
-)
+@_comparison("Compare two versions, as one unified diff", gives=VersionDiff)
 async def diff_versions(request: Request, query: TwoVersions) -> Answer:
     diffs = await get_diffs(await get_skill(request.path["name"]), query.from_, query.to)
     answer = VersionDiff(from_=query.from_, to=query.to, diff_summary=summary_of(diffs), content_diff=unified_of(diffs))
     return Answer(answer, cache=REVALIDATE)
 
 
-@operation(
-    "What changed between two versions, file by file",
-    gives=VersionComparison,
-    refuses=(403, 409),
-    cached=True,
-    path=PARAMETERS,
-)
+@_comparison("Compare two versions, file by file", gives=VersionComparison)
 async def compare_versions(request: Request, query: TwoVersions) -> Answer:
     diffs = await get_diffs(await get_skill(request.path["name"]), query.from_, query.to)
     return Answer(VersionComparison(from_=query.from_, to=query.to, files=diffs), cache=REVALIDATE)
@@ -98,12 +88,14 @@ async def get_diffs(skill: Skill, from_: str, to: str) -> list[FileDiff]:
 def refuse_blocked(skill: Skill) -> None:
     if skill.is_blocked:
         reason = f": {skill.block_reason.rstrip('.')}" if skill.block_reason else ""
-        raise Forbidden(f"This skill is blocked{reason}. Its content is not given out.", code="skill_blocked")
+        raise Forbidden(f"This skill is blocked{reason}. Its content is not served.", code="skill_blocked")
 
 
 async def _refuse_banned(*versions: SkillVersion) -> None:
     bans = await find_bans(version.content_hash for version in versions)
     for version in versions:
         if entry := bans.get(version.content_hash):
-            told = f"The content of version {version.version} is blocked: {entry.reason.rstrip('.')}."
-            raise Forbidden(f"{told} It is not given out.", code="version_blocked")
+            message = (
+                f"The content of version {version.version} is blocked: {entry.reason.rstrip('.')}. It is not served."
+            )
+            raise Forbidden(message, code="version_blocked")

@@ -1,4 +1,4 @@
-"""The marketplace: what is published, what it rests on, and what its readers say about it."""
+"""The marketplace: published skills, the evidence for them, and reader reports."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from functions.api.skill_badge import badge_of
 from functions.api.skill_paths import FULL_NAME, PARAMETERS, SHORT_NAME, parse_skill_path, route_of
 from functions.api.skill_schemas import (
     HealthAnswer,
-    More,
+    Pagination,
     SearchAnswer,
     SecurityBody,
     SkillAnswer,
@@ -42,14 +42,14 @@ BADGE_HEADERS = {"content-type": "image/svg+xml; charset=utf-8", "content-securi
 FIVE_MINUTES = "public, max-age=300"
 
 Words = Annotated[
-    str, Meta(min_length=1, max_length=200, description="Words that name, owner, description or tags begin with.")
+    str, Meta(min_length=1, max_length=200, description="Prefixes of words in name, owner, description or tags.")
 ]
-Category = Annotated[str, Meta(min_length=1, max_length=100, description="The one that its front matter names.")]
+Category = Annotated[str, Meta(min_length=1, max_length=100, description="The category in its front matter.")]
 Author = Annotated[str, Meta(min_length=1, max_length=100, description="The owner of the repository.")]
-Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the page before.")]
+Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the previous page.")]
 Tier = Annotated[
     Literal["SCANNED", "VERIFIED", "CERTIFIED"],
-    Meta(description="By the rules alone, by the judge too, or by a person or as a known vendor's."),
+    Meta(description="Checked by rules only, by the judge too, or approved by a person or as a trusted vendor's."),
 ]
 
 
@@ -68,10 +68,10 @@ class SkillSearchQuery(msgspec.Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
-@operation("The marketplace, page by page", gives=SkillList, cached=True)
+@operation("List skills", gives=SkillList, cached=True)
 async def list_(request: Request, query: SkillListQuery) -> Answer:
-    """Newest first; with `q` the best match first, unless `sort` says otherwise. Filters go together in any
-    combination. A page may be shorter than `limit`, even empty: only `cursor` tells the end."""
+    """Newest first; with `q` best match first, unless `sort` is set. All filters can be combined. A page may be shorter
+    than `limit`, even empty: the last page is the one without `cursor`."""
     filter_ = encode(["skills", query.q, query.category, query.tier, query.author, query.sort])
     after = await read_cursor(query.cursor, filter_)
     page = await list_skills(
@@ -90,49 +90,48 @@ async def list_(request: Request, query: SkillListQuery) -> Answer:
     return Answer(SkillList(items, cursor, _is_degraded(page, items), page.failed), cache=REVALIDATE if items else "")
 
 
-@operation("The best matches of a search", gives=SearchAnswer, cached=True)
+@operation("Search skills, best match first", gives=SearchAnswer, cached=True)
 async def search(request: Request, query: SkillSearchQuery) -> Answer:
-    """The name itself first, then names that begin like it, then words of the name, owner, description and tags."""
+    """Exact names first, then names with this prefix, then words in name, owner, description and tags."""
     page = await search_skills(query.q, query.limit)
     items = await _items(page)
-    answer = SearchAnswer(items, More(page.next_position is not None), _is_degraded(page, items))
+    answer = SearchAnswer(items, Pagination(page.next_position is not None), _is_degraded(page, items))
     return Answer(answer, cache=REVALIDATE if items else "")
 
 
-@operation("One skill, with its SKILL.md", gives=SkillAnswer, refuses=(409,), cached=True, path=PARAMETERS)
+@operation("Get a skill with its SKILL.md", gives=SkillAnswer, refuses=(409,), cached=True, path=PARAMETERS)
 async def get_one(request: Request) -> Answer:
-    """By its full name, or by its last part alone where only one skill has it. The content of a blocked skill is not
-    given out."""
+    """By full name, or by its last part if only one skill has it. The content of a blocked skill is not served."""
     skill, counts = await get_skill_with_counts(request.path["name"])
-    standings, content, security = await asyncio.gather(
+    signals, content, security = await asyncio.gather(
         get_skill_signals([skill], {skill.name.lower(): counts} if counts else {}),
         _content(skill),
         get_security(skill.name),
     )
-    detail = detail_of(skill, standings[skill.name], content, security)
+    detail = detail_of(skill, signals[skill.name], content, security)
     return Answer(SkillAnswer(detail), cache=REVALIDATE if _is_known(detail) else "")
 
 
-@operation("A picture for a README", gives="image/svg+xml", refuses=(409,), cached=True, path=PARAMETERS)
+@operation("Badge for a README", gives="image/svg+xml", refuses=(409,), cached=True, path=PARAMETERS)
 async def badge(request: Request) -> Answer:
     return Answer(badge_of(await get_skill(request.path["name"])), headers=BADGE_HEADERS, cache=FIVE_MINUTES)
 
 
-@operation("What scanners elsewhere say of it", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)
+@operation("Results of external scanners", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)
 async def security(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
     return Answer(security_of(skill.name, await get_security(skill.name)), cache=REVALIDATE)
 
 
-@operation("Whether its repository is there and kept up", gives=HealthAnswer, refuses=(409,), path=PARAMETERS)
+@operation("Health of its repository", gives=HealthAnswer, refuses=(409,), path=PARAMETERS)
 async def repo_health(request: Request) -> Answer:
-    """Asked of GitHub at most once a day. When GitHub does not answer, what was known before."""
+    """Fetched from GitHub at most once a day. If GitHub is not reachable, the last known state."""
     skill = await get_skill(request.path["name"])
     return Answer(health_of(skill, await get_repo_health(source_of(skill))))
 
 
-def _of_a_skill(method: str, words: str, declared: Operation) -> dict[str, Operation]:
-    return {route_of(method, name, words): declared for name in (FULL_NAME, SHORT_NAME)}
+def _of_a_skill(method: str, suffix: str, declared: Operation) -> dict[str, Operation]:
+    return {route_of(method, name, suffix): declared for name in (FULL_NAME, SHORT_NAME)}
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -154,7 +153,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def _below(method: str) -> Route:
-    """The gateway has one route for all that is below /skills/; what it is for is in the address."""
+    """The gateway has one route for everything below /skills/; the path decides which operation it is."""
 
     async def answer(request: Request) -> Answer:
         found = parse_skill_path(method, request.path["proxy"])
@@ -171,8 +170,8 @@ ROUTES: dict[str, Route] = {
 
 
 async def _items(page: SkillPage) -> list[SkillItem]:
-    standings = await get_skill_signals(page.skills, page.counts)
-    return [item_of(skill, standings[skill.name]) for skill in page.skills]
+    signals = await get_skill_signals(page.skills, page.counts)
+    return [item_of(skill, signals[skill.name]) for skill in page.skills]
 
 
 async def _content(skill: Skill) -> str | None:

@@ -1,4 +1,4 @@
-"""What goes in and out of the routes about submissions, field by field: read, checked and described from here."""
+"""Requests and responses of the submission routes: validated and documented from these types."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -26,7 +26,7 @@ Slug = Annotated[str, Meta(extra_json_schema={"pattern": f"^{SLUG_PATTERN}$", "m
 NameInRepo = Annotated[
     str,
     Meta(
-        description="Of its folder, in letters of any case, or of its front matter.",
+        description="Of its folder, in any case, or of its front matter.",
         extra_json_schema={
             "pattern": f"^{SLUG_PATTERN.replace('a-z', 'A-Za-z')}$",
             "maxLength": 64,
@@ -34,20 +34,20 @@ NameInRepo = Annotated[
         },
     ),
 ]
-Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the page before.")]
+Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the previous page.")]
 Since = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=100,
-        description="`lastEventId` of the answer before.",
+        description="`lastEventId` of the previous response.",
         extra_json_schema={"pattern": f"^{POSITION_PATTERN}$"},
     ),
 ]
-SentBy = Annotated[str, Meta(max_length=64, description="What sends this, like `cli`.", examples=["cli"])]
+SentBy = Annotated[str, Meta(max_length=64, description="The client that sends this, like `cli`.", examples=["cli"])]
 
 
-# --- asked ----------------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------
 
 
 class ListParameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -58,18 +58,24 @@ class ListParameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
             str,
             Meta(
                 max_length=40,
-                description="A state or a category. The order is then `updatedAt`.",
+                description="A state or a category. Sorted by `updatedAt`.",
                 extra_json_schema={"enum": [*CATEGORIES, *(str(state) for state in State)]},
             ),
         ]
         | None
     ) = None
     sort: (
-        Annotated[Literal["createdAt", "updatedAt"], Meta(description="`createdAt` unless `state` is given.")] | None
+        Annotated[
+            Literal["createdAt", "updatedAt"], Meta(description="By default `createdAt`, with `state` `updatedAt`.")
+        ]
+        | None
     ) = None
-    sort_dir: Annotated[Literal["asc", "desc"], Meta(description="`desc` unless told otherwise.")] | None = None
+    sort_dir: Annotated[Literal["asc", "desc"], Meta(description="`desc` by default.")] | None = None
     repo_url: (
-        Annotated[str, Meta(max_length=2000, description="All of one repository. Goes with `limit` and `cursor` only.")]
+        Annotated[
+            str,
+            Meta(max_length=2000, description="All of one repository. Can be combined with `limit` and `cursor` only."),
+        ]
         | None
     ) = None
     q: (
@@ -78,7 +84,7 @@ class ListParameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
             Meta(
                 min_length=1,
                 max_length=100,
-                description="Words that owner, repository or skill begin with. Goes with `limit` and `cursor` only.",
+                description="Prefixes of owner, repository or skill. Can be combined with `limit` and `cursor` only.",
             ),
         ]
         | None
@@ -123,7 +129,7 @@ class NamedSkill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SubmitRepo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """One skill of a repository. A repository with a single skill needs neither its name nor its path."""
+    """One skill of a repository. Name and path are optional if the repository has only one skill."""
 
     repo_url: RepoUrl
     skill_name: NameInRepo | None = None
@@ -132,7 +138,7 @@ class SubmitRepo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
 
 class SubmitSkills(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Several skills of a repository. One that cannot be accepted is told among the others."""
+    """Several skills of a repository. Those that cannot be accepted are listed as `skipped`."""
 
     repo_url: RepoUrl
     skills: Annotated[list[NamedSkill], Meta(min_length=1, max_length=50)]
@@ -140,10 +146,12 @@ class SubmitSkills(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 
 class SubmitBundle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The files themselves, where this platform takes uploads."""
+    """The files themselves, if this platform accepts uploads."""
 
     bundle: Bundle
-    upload_token: Annotated[str, Meta(description="From the first answer; new content needs it.")] | None = None
+    upload_token: (
+        Annotated[str, Meta(description="From the first response; required to submit new content.")] | None
+    ) = None
     source: SentBy | None = None
 
 
@@ -154,7 +162,7 @@ class DiscoverBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     repo_url: RepoUrl
 
 
-# --- answered -------------------------------------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------------------------------------
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -163,11 +171,11 @@ class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     skill_name: str
     state: State
     created_at: datetime
-    upload_token: Annotated[str, Meta(description="Of a bundle, told this once.")] | UnsetType = UNSET
+    upload_token: Annotated[str, Meta(description="Of a bundle; returned only here.")] | UnsetType = UNSET
 
 
 class Submitted(Created, frozen=True, kw_only=True):
-    """With one of the flags it was here before; the flag says what that means."""
+    """One of the flags is set if it was submitted before."""
 
     reason: str | UnsetType | None = UNSET
     duplicate: bool | UnsetType = UNSET
@@ -193,39 +201,39 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class DiscoveredSkill(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     path: str
-    status: Annotated[
-        str, Meta(description="`new`, or the state of its submission, `unknown` when that cannot be read.")
-    ]
+    status: Annotated[str, Meta(description="`new`, the state of its submission, or `unknown` if that cannot be read.")]
     submission_id: SubmissionId | UnsetType = UNSET
 
 
 class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     skills: list[DiscoveredSkill]
     count: int
-    truncated: Annotated[bool, Meta(description="There are more than could be listed.")]
+    truncated: Annotated[bool, Meta(description="There are more skills than are listed.")]
 
 
 class SubmissionList(msgspec.Struct, frozen=True, kw_only=True):
     submissions: list[SubmissionRow]
-    total: Annotated[int | None, Meta(description="Exact without a filter and by state; null for `q` and `repoUrl`.")]
+    total: Annotated[
+        int | None, Meta(description="Exact without a filter and with `state`; null with `q` and `repoUrl`.")
+    ]
     cursor: Annotated[str | None, Meta(description="Null on the last page.")]
     stats: Stats
     degraded: bool
-    stale: Annotated[list[SubmissionId], Meta(description="Shown as an index had them.")]
+    stale: Annotated[list[SubmissionId], Meta(description="Could not be read; shown as an index has them.")]
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    events: Annotated[list[SubmissionRow], Meta(description="Drop repeats by (`id`, `version`).")]
+    events: Annotated[list[SubmissionRow], Meta(description="Deduplicate by (`id`, `version`).")]
     stats: Stats
     last_event_id: str
-    reset: Annotated[bool, Meta(description="`since` is older than an hour: load the list again.")]
-    more: Annotated[bool, Meta(description="Ask again at once.")]
+    reset: Annotated[bool, Meta(description="`since` is older than an hour: reload the list.")]
+    more: Annotated[bool, Meta(description="There are more events: request them at once.")]
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: SubmissionId
-    state: Annotated[State | None, Meta(description="Null when there is no such submission, or it could not be read.")]
-    position: Annotated[int | None, Meta(description="Null unless it waits among the first 500.")]
+    state: Annotated[State | None, Meta(description="Null if there is no such submission or it could not be read.")]
+    position: Annotated[int | None, Meta(description="Null unless it is waiting among the first 500.")]
     ahead: int | Literal["500+"] | None
     expected_wait_ms: int | None
 
@@ -247,21 +255,25 @@ class Staleness(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class QueuePlace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    position: Annotated[int | None, Meta(description="Null behind the first 500.")]
+    position: Annotated[int | None, Meta(description="Null beyond the first 500.")]
     ahead: int | Literal["500+"] | None
-    expected_wait_ms: Annotated[int | None, Meta(description="Null while nothing can be promised.")]
+    expected_wait_ms: Annotated[int | None, Meta(description="Null if there is no estimate.")]
 
 
 class BlockInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    blocked_by: Annotated[str | None, Meta(description="`rule`, `blocklist`, `person` or another part that parked it.")]
+    blocked_by: Annotated[
+        str | None, Meta(description="`rule`, `blocklist`, `person` or another part that blocked it.")
+    ]
     reason: str | None
     blocked_at: datetime
-    threat_type: Annotated[str | None, Meta(description="Of the blocklist entry; null when a rule or a person did it.")]
+    threat_type: Annotated[
+        str | None, Meta(description="Of the blocklist entry; null if a rule or a person blocked it.")
+    ]
     severity: str | None
     evidence_urls: list[str]
 
 
-class JudgementShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class JudgementBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     verdict: str
     score: int
     intent: str
@@ -277,7 +289,7 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     score: int
     incomplete: tuple[str, ...]
     findings: tuple[Finding, ...]
-    truncated: Annotated[bool, Meta(description="There were more findings than are kept.")]
+    truncated: Annotated[bool, Meta(description="There were more findings than are stored.")]
     capabilities: tuple[Capability, ...]
     warnings: tuple[str, ...]
     scanner_version: str
@@ -286,11 +298,11 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     files: tuple[ScannedFile, ...]
     started_at: datetime
     ended_at: datetime
-    judgement: JudgementShape | Literal["not_judged"]
+    judgement: JudgementBody | Literal["not_judged"]
 
 
 class SubmissionDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The fields a stranger may see, named one by one."""
+    """The public fields of a submission."""
 
     id: SubmissionId
     submission_id: SubmissionId
@@ -311,10 +323,10 @@ class SubmissionDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     published_skill_name: str | None
     state_history: list[HistoryEntry]
     stage_timings: list[StageTiming]
-    staleness: Annotated[Staleness | None, Meta(description="Null when nothing is to come.")]
-    scan_result: Annotated[ScanResult | None, Meta(description="Null until it was scanned.")]
+    staleness: Annotated[Staleness | None, Meta(description="Null if it needs no further processing.")]
+    scan_result: Annotated[ScanResult | None, Meta(description="Null until it has been scanned.")]
     block_info: Annotated[BlockInfo | None, Meta(description="Null unless it is BLOCKED.")]
-    queue: Annotated[QueuePlace | None, Meta(description="Null unless it waits (RECEIVED).")]
+    queue: Annotated[QueuePlace | None, Meta(description="Null unless it is waiting (RECEIVED).")]
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -338,8 +350,10 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class PlatformStats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     submissions: Totals
-    skills: Annotated[int | None, Meta(description="In the marketplace: not blocked, not deleted, not all yanked.")]
-    versions: Annotated[int | None, Meta(description="Of these skills, yanked ones too: they are still shown.")]
+    skills: Annotated[int | None, Meta(description="In the marketplace: not blocked, deleted or entirely yanked.")]
+    versions: Annotated[
+        int | None, Meta(description="Of these skills, including yanked versions, which are still shown.")
+    ]
     generated_at: datetime
     degraded: bool
 

@@ -1,13 +1,15 @@
-"""Records as strangers see them: whitelisted, field by field."""
+"""Public views of records: only the fields listed here."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from functions.api.submission_schemas import (
     BlockInfo,
-    JudgementShape,
+    JudgementBody,
     Position,
     QueuePlace,
     Report,
@@ -51,7 +53,7 @@ def detail_of(
     history: Sequence[HistoryEntry],
     receipt: Receipt | None,
     entry: BlockEntry | None,
-    line: QueueSnapshot | None,
+    snapshot: QueueSnapshot | None,
 ) -> SubmissionDetail:
     is_published = submission.state in CATEGORIES["published"]
     return SubmissionDetail(
@@ -77,7 +79,7 @@ def detail_of(
         staleness=_staleness(submission),
         scan_result=None if receipt is None else scan_result_of(receipt),
         block_info=_block_info(submission, entry) if submission.state == State.BLOCKED else None,
-        queue=None if line is None else _queue_place(line, submission.id),
+        queue=None if snapshot is None else _queue_place(snapshot, submission.id),
     )
 
 
@@ -115,22 +117,15 @@ def scan_result_of(receipt: Receipt) -> ScanResult:
     )
 
 
-def position_of(submission_id: str, submission: Submission | None, line: QueueSnapshot) -> Position:
+def position_of(submission_id: str, submission: Submission | None, snapshot: QueueSnapshot) -> Position:
     state = None if submission is None else submission.state
     if state != State.RECEIVED:
         return Position(id=submission_id, state=state, position=None, ahead=None, expected_wait_ms=None)
-    place = _queue_place(line, submission_id)
-    return Position(
-        id=submission_id,
-        state=state,
-        position=place.position,
-        ahead=place.ahead,
-        expected_wait_ms=place.expected_wait_ms,
-    )
+    return Position(id=submission_id, state=state, **msgspec.structs.asdict(_queue_place(snapshot, submission_id)))
 
 
-def _queue_place(line: QueueSnapshot, submission_id: str) -> QueuePlace:
-    place = line.place_of(submission_id)
+def _queue_place(snapshot: QueueSnapshot, submission_id: str) -> QueuePlace:
+    place = snapshot.place_of(submission_id)
     wait = None if place.expected_wait is None else _ms(place.expected_wait)
     return QueuePlace(position=place.position, ahead=place.ahead, expected_wait_ms=wait)
 
@@ -146,8 +141,8 @@ def _block_info(submission: Submission, entry: BlockEntry | None) -> BlockInfo:
     )
 
 
-def _judgement(judgement: Judgement) -> JudgementShape:
-    return JudgementShape(
+def _judgement(judgement: Judgement) -> JudgementBody:
+    return JudgementBody(
         verdict=judgement.judged,
         score=judgement.score,
         intent=judgement.intent,

@@ -1,4 +1,4 @@
-"""Submit skills, follow them, count them."""
+"""Submit skills and track them: lists, events, places in the queue, reports, statistics, health."""
 
 import asyncio
 import hashlib
@@ -53,7 +53,7 @@ from shared.submissions.submission_list import list_of_repo, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission, get_submissions_fresh
 
-QUICK_RETRY = 2000  # milliseconds until an open page asks again while there is work; and while there is none
+BUSY_RETRY = 2000  # milliseconds until an open page reconnects while there is work
 IDLE_RETRY = 5000
 SARIF = "application/sarif+json"
 _ID = {"id": SubmissionId}
@@ -64,11 +64,10 @@ _ID = {"id": SubmissionId}
     gives={201: Created | Batch, 200: Submitted | Batch},
     refuses=(403, 409, 422),
     limit="submit",
-    headers={"Idempotency-Key": "16 to 128 characters. For a day, the same key and body get the same answer."},
+    headers={"Idempotency-Key": "16 to 128 characters. For a day, the same key and body get the same response."},
 )
 async def submit(request: Request, body: SubmitBody) -> Answer:
-    """201 when anything is new. Else 200, with the one flag that says what it is instead: `duplicate`,
-    `alreadyVerified`, `requeued` or `blocked`."""
+    """201 if anything is new. Otherwise 200 with one flag: `duplicate`, `alreadyVerified`, `requeued` or `blocked`."""
     idempotency = _idempotency(request)
     if isinstance(body, SubmitBundle):
         files = [(file.path, file.content) for file in body.bundle.files]
@@ -82,7 +81,7 @@ async def submit(request: Request, body: SubmitBody) -> Answer:
 
 
 @operation(
-    "The skills of a repository, and what became of each", gives=Discovered, refuses=(422, 502), limit="discover"
+    "List the skills of a repository and the status of each", gives=Discovered, refuses=(422, 502), limit="discover"
 )
 async def discover(request: Request, body: DiscoverBody) -> Answer:
     found, truncated = await discovery.discover(body.repo_url)
@@ -90,10 +89,10 @@ async def discover(request: Request, body: DiscoverBody) -> Answer:
     return Answer(Discovered(skills=skills, count=len(skills), truncated=truncated))
 
 
-@operation("Submissions, newest first", gives=SubmissionList)
+@operation("List submissions", gives=SubmissionList)
 async def list_(request: Request, query: ListParameters) -> Answer:
-    """Served are: no filter, by `createdAt` (default) or `updatedAt`; `state`, by `updatedAt`; `repoUrl` or `q`, each
-    alone and without a sort. Everything else is refused, nothing is ignored."""
+    """Newest first by default. Supported: no filter, sorted by `createdAt` (default) or `updatedAt`; `state`, sorted by
+    `updatedAt`; `repoUrl` or `q`, each alone and without sort. Any other combination is an error."""
     if query.q is not None or query.repo_url is not None:
         return await _list_found(query)
     wanted = list_query(query.state, query.sort, query.sort_dir or "desc", query.limit)
@@ -112,14 +111,14 @@ async def list_(request: Request, query: ListParameters) -> Answer:
     )
 
 
-@operation("How many submissions there are, by category and state", gives=counters.Stats)
+@operation("Number of submissions by category and state", gives=counters.Stats)
 async def get_stats(request: Request) -> Answer:
     return Answer(await counters.get_stats())
 
 
 @operation("Totals of the platform", gives=PlatformStats)
 async def get_totals(request: Request) -> Answer:
-    """What could not be read is null, never 0."""
+    """Values that could not be read are null, never 0."""
     counted, market = await counters.get_totals()
     totals = {name: getattr(counted, name) for name in Totals.__struct_fields__}
     return Answer(
@@ -133,10 +132,10 @@ async def get_totals(request: Request) -> Answer:
     )
 
 
-@operation("What changed since", gives=Events)
+@operation("Changes since an event", gives=Events)
 async def get_events(request: Request, query: EventParameters) -> Answer:
-    """Without `since` it starts from now. The last ten seconds are repeated: drop repeats by (`id`, `version`)."""
-    events, counted = await _news(query.since)
+    """From now on without `since`. The last ten seconds are repeated: deduplicate by (`id`, `version`)."""
+    events, counted = await _changes(query.since)
     return Answer(
         Events(
             events=[event.row for event in events.events],
@@ -149,15 +148,15 @@ async def get_events(request: Request, query: EventParameters) -> Answer:
 
 
 @operation(
-    "What changes, as server-sent events",
+    "Changes as server-sent events",
     gives={200: "text/event-stream"},
-    headers={"Last-Event-ID": "The last `id` received; EventSource sends it by itself."},
+    headers={"Last-Event-ID": "The last `id` received; EventSource sends it automatically."},
 )
 async def stream(request: Request, query: EventParameters) -> Answer:
-    """Events `submission`, `stats` and `reset` in short answers: the gateway cannot stream, and EventSource comes back
-    by itself."""
-    events, counted = await _news(request.headers.get("last-event-id") or query.since)
-    pause = 0 if events.has_more else QUICK_RETRY if counted.active or events.events else IDLE_RETRY
+    """Events `submission`, `stats` and `reset` in short responses: the gateway cannot stream, and EventSource
+    reconnects automatically."""
+    events, counted = await _changes(request.headers.get("last-event-id") or query.since)
+    pause = 0 if events.has_more else BUSY_RETRY if counted.active or events.events else IDLE_RETRY
     lines = [f"retry: {pause}", ""]
     if events.is_reset:
         lines += ["event: reset", "data: {}", ""]
@@ -167,34 +166,35 @@ async def stream(request: Request, query: EventParameters) -> Answer:
     return Answer("\n".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
 
 
-@operation("Whether the queue moves", gives=QueueHealth)
+@operation("Queue health", gives=QueueHealth)
 async def queue_health(request: Request) -> Answer:
-    """What could not be read is null, never 0. `drainRate` counts, per hour, what no longer waits for a worker."""
+    """Values that could not be read are null, never 0. `drainRate` is the number of submissions per hour that stopped
+    waiting for a worker."""
     return Answer(await get_queue_health())
 
 
 @operation("Places in the queue", gives=Positions)
 async def get_positions(request: Request, query: PositionsParameters) -> Answer:
-    """A place is known for the first 500. Behind them it is null, and `ahead` is "500+"."""
+    """Known for the first 500. Beyond them the position is null and `ahead` is "500+"."""
     ids = _read_ids(query.ids)
-    line, fresh = await asyncio.gather(get_queue_snapshot(now()), get_submissions_fresh(ids))
+    snapshot, fresh = await asyncio.gather(get_queue_snapshot(now()), get_submissions_fresh(ids))
     by_id = {submission.id: submission for submission in fresh.submissions}
-    positions = [position_of(submission_id, by_id.get(submission_id), line) for submission_id in ids]
+    positions = [position_of(submission_id, by_id.get(submission_id), snapshot) for submission_id in ids]
     return Answer(Positions(positions=positions, degraded=bool(fresh.failed), stale=sorted(fresh.failed)))
 
 
-@operation("One submission, its history and what its scan found", gives=SubmissionDetail, path=_ID)
+@operation("Get a submission with its history and scan result", gives=SubmissionDetail, path=_ID)
 async def get_one(request: Request) -> Answer:
-    submission = await get_submission(request.path["id"])  # first: what is no id is never asked for
-    history, receipt, entry, line = await asyncio.gather(
-        get_history(submission.id), find_receipt(submission), _entry_of(submission), _line_of(submission)
+    submission = await get_submission(request.path["id"])  # first: an invalid id must cost no other read
+    history, receipt, entry, snapshot = await asyncio.gather(
+        get_history(submission.id), find_receipt(submission), _entry_of(submission), _snapshot_for(submission)
     )
-    return Answer(detail_of(submission, history, receipt, entry, line))
+    return Answer(detail_of(submission, history, receipt, entry, snapshot))
 
 
-@operation("The findings, for people and for code-scanning tools", gives={200: (Report, SARIF)}, path=_ID)
+@operation("Scan report, as JSON or SARIF", gives={200: (Report, SARIF)}, path=_ID)
 async def get_report(request: Request, query: ReportParameters) -> Answer:
-    """404 `no_report` until it was scanned, and when it was decided without a scan."""
+    """404 `no_report` if it has not been scanned yet or was decided without a scan."""
     submission = await get_submission(request.path["id"])
     receipt = await find_receipt(submission)
     if receipt is None:
@@ -202,15 +202,15 @@ async def get_report(request: Request, query: ReportParameters) -> Answer:
         raise NotFound(f"There is no report of this submission: it is {submission.state}.{because}", code="no_report")
     if query.format == "json":
         return Answer(report_of(submission, receipt))
-    from shared.scanner.sarif import sarif_log  # here: nothing else in this function knows rules
+    from shared.scanner.sarif import sarif_log  # here: nothing else in this Lambda function loads the rules
 
     log = sarif_log([(_folder(submission), receipt.report)])
     return Answer(log, headers={"content-type": f"{SARIF}; charset=utf-8"})
 
 
-@operation("Whether every part answers", gives={200: Health, 503: Health})
+@operation("Health of the platform", gives={200: Health, 503: Health})
 async def health(request: Request) -> Answer:
-    """200 once every part answers; else 503 that names those that do not."""
+    """503 if a part is not reachable; `parts` says which."""
     parts = {
         "store": get_kv().get(Key("health")),
         "content": get_content().check(),
@@ -239,7 +239,7 @@ ROUTES = {
 }
 
 
-async def _news(since: str | None) -> tuple[feed.FeedPage, counters.Stats]:
+async def _changes(since: str | None) -> tuple[feed.FeedPage, counters.Stats]:
     return await asyncio.gather(feed.get_events(since, now()), counters.get_stats())
 
 
@@ -264,7 +264,9 @@ def _idempotency(request: Request) -> Idempotency | None:
     if key is None:
         return None
     if not (16 <= len(key) <= 128 and key.isascii() and key.isprintable()):
-        raise InvalidRequest("An Idempotency-Key has 16 to 128 printable characters.", code="invalid_idempotency_key")
+        raise InvalidRequest(
+            "An Idempotency-Key must have 16 to 128 printable characters.", code="invalid_idempotency_key"
+        )
     return Idempotency(key, hashlib.sha256(request.body).hexdigest())
 
 
@@ -274,9 +276,9 @@ def _discovered(skill: dict[str, str | None]) -> DiscoveredSkill:
 
 
 async def _list_found(query: ListParameters) -> Answer:
-    """By words, or all of one repository."""
+    """By search words, or all of one repository."""
     if (query.state, query.sort, query.sort_dir) != (None, None, None) or None not in (query.q, query.repo_url):
-        raise not_served(f"`{'q' if query.q else 'repoUrl'}` goes with `limit` and `cursor` only.")
+        raise not_served(f"`{'q' if query.q else 'repoUrl'}` can be combined with `limit` and `cursor` only.")
     source = None if query.q else parse_repo_url(query.repo_url or "", get_settings().github_host).source
     filter_ = f"submissions by {query.q}" if source is None else f"submissions of {source}"
     after = await read_cursor(query.cursor, filter_)
@@ -305,7 +307,7 @@ async def _find(
 def _read_ids(text: str) -> list[str]:
     ids = list(dict.fromkeys(text.split(",")))
     if not all(map(is_id, ids)) or len(ids) > MAX_POSITIONS:
-        raise InvalidRequest(f"`ids` has 1 to {MAX_POSITIONS} ids, separated by commas.", code="invalid_ids")
+        raise InvalidRequest(f"`ids` must be 1 to {MAX_POSITIONS} ids, separated by commas.", code="invalid_ids")
     return ids
 
 
@@ -315,11 +317,11 @@ async def _entry_of(submission: Submission) -> BlockEntry | None:
     return await find_block(submission.skill_name, submission.source, submission.content_hash)
 
 
-async def _line_of(submission: Submission) -> QueueSnapshot | None:
+async def _snapshot_for(submission: Submission) -> QueueSnapshot | None:
     return await get_queue_snapshot(now()) if submission.state == State.RECEIVED else None
 
 
 def _folder(submission: Submission) -> str:
-    """Where its files are in the repository; an upload is a folder of its own."""
+    """The path of its files in the repository; an upload has none."""
     path = submission.skill_path.removesuffix(f"@{submission.ref}") if submission.repo_url else "."
     return "" if path == "." else path

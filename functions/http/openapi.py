@@ -1,4 +1,4 @@
-"""Operations described as OpenAPI 3.1, from the declarations that guard the routes: what it says is what is checked."""
+"""OpenAPI 3.1 generated from the declarations that guard the routes: what is documented is what is enforced."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from functions.http.error_codes import CODES
 from functions.http.operations import NoQuery, Operation, alternatives, without_none
 from shared.access.webhook_auth import PROVIDER, SIGNATURE, TIMESTAMP
 
-VERSION = "1.0.0"  # of the contract: the first number rises when a client must change
+VERSION = "1.0.0"  # of the contract: a new major version means that clients must change
 PARAMETER = re.compile(r"\{(\w+)\+?\}")
 _REF = "#/components/schemas/{name}"
 _TAGS = {
@@ -21,17 +21,17 @@ _TAGS = {
     "skills": "Skills",
     "blocklist": "Blocklist",
     "admin": "Admin",
-    "webhooks": "Scanners elsewhere",
-    "internal": "Scanners elsewhere",
+    "webhooks": "External scanners",
+    "internal": "External scanners",
 }
-_DESCRIPTION = """Submit a skill, follow its verification, read what is published and what it rests on.
+_DESCRIPTION = """Submit a skill, track its verification, and read what is published and the evidence for it.
 
-JSON in camelCase. A field or parameter that is not known is refused, never ignored. What could not be read is null and
-`degraded` is true; when the store does not answer at all the status is 503, never an empty list. Errors have one shape
-and stable codes.
+JSON in camelCase. Unknown fields and parameters are rejected, never ignored. Values that could not be read are null and
+`degraded` is true; if the store is not reachable the status is 503, never an empty list. All errors have one format and
+stable codes.
 
-In the examples `$URL` is where this platform is, `$ADMIN_TOKEN` a token of an operator (`make admin-token`), and other
-words with `$` are yours to set. Nothing outside Admin and Scanners elsewhere needs a token or a signature."""
+In the examples, `$URL` is the address of this platform and `$ADMIN_TOKEN` an operator's token (`make admin-token`); set
+the other `$` variables yourself. Only Admin and External scanners require a token or a signature."""
 
 
 Described = tuple[str, str, Operation]  # method, path, declaration
@@ -55,7 +55,7 @@ def describe(operations: Sequence[Described]) -> dict[str, Any]:
             "securitySchemes": _SECURITY,
         },
     }
-    return dict(msgspec.json.decode(msgspec.json.encode(described)))  # defaults come as tuples and enums
+    return dict(msgspec.json.decode(msgspec.json.encode(described)))  # plain JSON: defaults may be tuples or enums
 
 
 def tag_of(path: str, declared: Operation) -> str:
@@ -63,7 +63,7 @@ def tag_of(path: str, declared: Operation) -> str:
 
 
 class _Schemas:
-    """The JSON Schema of every type that a declaration names, made at once so that they share their parts."""
+    """The JSON Schemas of all declared types, generated together so that they share components."""
 
     def __init__(self, declared: list[Operation]) -> None:
         wanted = [ErrorAnswer, *(type_ for operation in declared for type_ in _types_of(operation))]
@@ -76,7 +76,7 @@ class _Schemas:
 
 
 def _key(type_: Any) -> str:
-    return repr(type_)  # a type with a Meta cannot be hashed
+    return repr(type_)  # a type with a Meta is not hashable
 
 
 def _types_of(operation: Operation) -> Iterator[Any]:
@@ -107,7 +107,7 @@ def _operation(method: str, path: str, declared: Operation, schemas: _Schemas) -
         "responses": _answers(path, declared, schemas),
         "security": _security(declared),
     }
-    details = [declared.details, f"Needs a token of the role `{declared.role}`." if declared.role else ""]
+    details = [declared.details, f"Requires a token with the role `{declared.role}`." if declared.role else ""]
     if any(details):
         described["description"] = "\n\n".join(filter(None, details))
     if declared.body is not None:
@@ -142,7 +142,7 @@ def _headers(declared: Operation) -> Iterator[dict[str, Any]]:
     for name, why in declared.headers.items():
         yield _parameter("header", name, {"type": "string", "description": why}, required=False)
     if declared.cached:
-        why = "The ETag of the answer you have: when it is still the same, 304 without a body."
+        why = "The ETag of the response you have: 304 without a body if it is still current."
         yield _parameter("header", "If-None-Match", {"type": "string", "description": why}, required=False)
 
 
@@ -154,7 +154,7 @@ def _parameter(where: str, name: str, schema: dict[str, Any], required: bool) ->
 def _answers(path: str, declared: Operation, schemas: _Schemas) -> dict[str, Any]:
     answers = {str(status): _answer(status, given, declared, schemas) for status, given in declared.gives.items()}
     if declared.cached:
-        answers["304"] = {"description": "You have it already.", "headers": _refs("ETag")}
+        answers["304"] = {"description": "Not modified.", "headers": _refs("ETag")}
     refused = _refused(path, declared) - declared.gives.keys()
     return answers | {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(refused)}
 
@@ -164,7 +164,7 @@ def _refused(path: str, declared: Operation) -> set[int]:
     if declared.body is not None:
         refused |= {413, 415}
     if declared.role:
-        refused |= {401, 403, 429}  # wrong tokens are counted
+        refused |= {401, 403, 429}  # failed attempts are limited
     if declared.signed:
         refused |= {401}
     if declared.limit:
@@ -190,13 +190,13 @@ def _answer(status: int, given: Any, declared: Operation, schemas: _Schemas) -> 
 
 def _text_of(media_type: str) -> dict[str, Any]:
     if media_type == "text/event-stream":
-        return {}  # OpenAPI 3.1 cannot say what an event is
+        return {}  # OpenAPI 3.1 cannot describe events
     return {"schema": {"type": "object" if media_type.endswith("json") else "string"}}
 
 
 def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
     codes = "\n".join(f"- `{code}`: {meaning}" for code, meaning in CODES[status].items())
-    more = "\n- `invalid_{name}`: the query parameter of that name does not fit." if status == 400 else ""
+    more = "\n- `invalid_{name}`: the query parameter of that name is invalid." if status == 400 else ""
     refusal: dict[str, Any] = {
         "description": f"{HTTPStatus(status).phrase}. Codes:\n\n{codes}{more}",
         "content": {"application/json": {"schema": schemas.of(ErrorAnswer)}},
@@ -221,18 +221,18 @@ def _header(description: str, type_: str = "string") -> dict[str, Any]:
 
 _HEADERS: Mapping[str, Any] = {
     "RateLimit-Limit": _header(
-        "How many requests of this kind one address may make; absent where limits are off.", "integer"
+        "Requests of this kind allowed per IP address and window; absent where limits are off.", "integer"
     ),
-    "RateLimit-Remaining": _header("How many of them are left.", "integer"),
-    "RateLimit-Reset": _header("In how many seconds the count starts again.", "integer"),
-    "Retry-After": _header("In how many seconds to try again.", "integer"),
-    "WWW-Authenticate": _header("How to prove who you are."),
-    "Allow": _header("The methods that this address takes."),
-    "ETag": _header("Of this answer. Send it as If-None-Match to learn whether it changed."),
-    "Cache-Control": _header("How long the answer may be kept."),
+    "RateLimit-Remaining": _header("Requests left in this window.", "integer"),
+    "RateLimit-Reset": _header("Seconds until the window resets.", "integer"),
+    "Retry-After": _header("Seconds to wait before trying again.", "integer"),
+    "WWW-Authenticate": _header("The required authentication scheme."),
+    "Allow": _header("The methods that this address supports."),
+    "ETag": _header("Send it as If-None-Match to get the response only if it changed."),
+    "Cache-Control": _header("How long the response may be cached."),
 }
 _BY_THE_GATEWAY: Mapping[str, Any] = {
-    "description": "The address and the headers are longer than 10 KB together. The gateway says so, before us.",
+    "description": "URL and headers exceed 10 KB together. Sent by the gateway.",
     "content": {"application/json": {"schema": {"type": "object", "properties": {"message": {"type": "string"}}}}},
 }
 _HEADERS_OF: Mapping[int, tuple[str, ...]] = {
@@ -245,14 +245,14 @@ _SECURITY: Mapping[str, Any] = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "An admin token, made with `make admin-token`. Public routes take no notice of one.",
+        "description": "An admin token, created with `make admin-token`. Public routes ignore it.",
     },
     "scanProvider": {"type": "apiKey", "in": "header", "name": PROVIDER, "description": "The name of the scanner."},
     "scanTimestamp": {
         "type": "apiKey",
         "in": "header",
         "name": TIMESTAMP,
-        "description": "Seconds since 1970, at most five minutes off.",
+        "description": "Unix time in seconds, at most five minutes off.",
     },
     "scanSignature": {
         "type": "apiKey",

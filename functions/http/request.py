@@ -1,4 +1,4 @@
-"""A request as a route sees it, read from an HTTP API event. What is sent is read strictly: nothing is ignored."""
+"""A request as routes see it, parsed strictly from an HTTP API event: nothing unknown is ignored."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ import orjson
 
 from shared import errors
 
-MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda takes 6 MB, with the event around it
+MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda accepts 6 MB, including the event around the body
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Request(NamedTuple):
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def form(self) -> dict[str, str]:
-        """The fields of a form without files. Each may be there once."""
+        """The fields of a form without files. Each may occur once."""
         if self.media_type != "application/x-www-form-urlencoded":
             raise errors.WrongMediaType("Send this form as `application/x-www-form-urlencoded`.")
         try:
@@ -43,7 +43,7 @@ class Request(NamedTuple):
         except ValueError as error:
             raise errors.InvalidRequest("The form cannot be read.", code="invalid_body") from error
         if len(dict(pairs)) != len(pairs):
-            raise errors.InvalidRequest("Each field of the form may be given once.", code="invalid_body")
+            raise errors.InvalidRequest("Each form field may be sent only once.", code="invalid_body")
         return dict(pairs)
 
     def json(self, type_: type[T]) -> T:
@@ -52,10 +52,9 @@ class Request(NamedTuple):
         return fit(_strict_json(self.body), type_)
 
     def allow_query(self, *names: str) -> None:
-        """Nothing is ever ignored in silence."""
         unknown = sorted(set(self.query) - set(names))
         if unknown:
-            known = f"It takes {', '.join(names)}." if names else "It takes none."
+            known = f"Supported: {', '.join(names)}." if names else "None is supported here."
             raise errors.InvalidRequest(
                 f"Unknown query parameter {unknown[0][:40]!r}. {known}", code="unknown_parameter"
             )
@@ -71,13 +70,13 @@ def request_of(event: dict[str, Any]) -> Request:
     pairs = parse_qsl(event.get("rawQueryString", ""), keep_blank_values=True)
     query = dict(pairs)
     if len(query) != len(pairs):
-        raise errors.InvalidRequest("Each query parameter may be given once.", code="repeated_parameter")
+        raise errors.InvalidRequest("Each query parameter may be sent only once.", code="repeated_parameter")
     body = event.get("body") or ""
     raw = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass")
     if len(raw) > MAX_BODY:
         raise errors.TooLarge("The request is larger than 6 MB.")
     path = event.get("pathParameters") or {}
-    # The gateway alone knows who asks: a header that says so is anybody's word.
+    # The client's address comes from the gateway, never from a header, which the client could forge.
     http = event["requestContext"]["http"]
     return Request(
         query,
@@ -95,20 +94,20 @@ def fit(sent: Any, type_: type[T]) -> T:
     try:
         return msgspec.convert(sent, type_)
     except msgspec.ValidationError as error:
-        raise errors.InvalidRequest(f"The body does not fit: {error}.", code="invalid_body") from error
+        raise errors.InvalidRequest(f"The body is invalid: {error}.", code="invalid_body") from error
 
 
 def _strict_json(raw: bytes) -> Any:
-    """JSON that every parser reads the same way: no NaN, lone surrogates, repeated keys or bottomless nesting."""
+    """JSON that every parser reads the same way: no NaN, lone surrogates, repeated keys or endless nesting."""
     try:
         orjson.loads(raw)
         return json.loads(raw, object_pairs_hook=_once_each, parse_float=_number)
     except (ValueError, RecursionError) as error:
-        raise errors.InvalidRequest(f"The body is not usable JSON: {error}.", code="invalid_json") from error
+        raise errors.InvalidRequest(f"The body is not valid JSON: {error}.", code="invalid_json") from error
 
 
 def _number(text: str) -> int | float:
-    """5.0 is a whole number to JSON Schema, and so to whoever reads the contract."""
+    """To JSON Schema, and so to the API contract, 5.0 is an integer."""
     value = float(text)
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
@@ -116,7 +115,7 @@ def _number(text: str) -> int | float:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("duplicate key")
     return found
 
 

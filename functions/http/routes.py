@@ -1,7 +1,7 @@
-"""From an event to a route and back to a response, with errors turned into status codes at one place.
+"""From an event to its route and back to a response. Errors become status codes here and nowhere else.
 
-The gateway has matched the route already (`routeKey`), so a function's routes are a dictionary. Answers are JSON
-unless their body is bytes; pages and assets are.
+The gateway has already matched the route (`routeKey`), so the routes of a function are a dictionary. Bodies are JSON,
+except those of pages and assets, which are bytes.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from functions.http.request import Request, cookies_of, request_of
 from shared import errors, runtime, telemetry
 
 Route = Callable[[Request], Awaitable[Answer]]
-Explain = Callable[[Problem, Mapping[str, str]], Answer]  # a problem and the visitor's cookies
+Explain = Callable[[Problem, Mapping[str, str]], Answer]  # a problem and the client's cookies
 
 
 def http_handler(
     routes: Mapping[str, Route], explain: Explain | None = None
 ) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
-    """`explain` makes the page that tells a person of a problem. Programs, under /api/, get JSON."""
+    """`explain` renders an error as a page. Under /api/ errors are JSON."""
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         _refuse_other_events(event)
@@ -37,7 +37,7 @@ def http_handler(
 
 def _refuse_other_events(event: Mapping[str, Any]) -> None:
     if event.get("version") != "2.0" or "routeKey" not in event:
-        raise ValueError("This function answers HTTP API events only.")
+        raise ValueError("This function handles HTTP API events only.")
 
 
 async def answer_event(
@@ -45,19 +45,19 @@ async def answer_event(
 ) -> dict[str, Any]:
     try:
         _refuse_other_methods(event, routes)
-        # Whatever hangs, an answer goes out; a little after store calls end, which may still give half an answer.
+        # A response is sent whatever hangs: shortly after store calls time out, which may leave a partial result.
         async with asyncio.timeout((time_left + runtime.ANSWER_MARGIN / 2).total_seconds()):
             answer = await routes[event["routeKey"]](request_of(event))
-    except Exception as error:  # noqa: BLE001 - the edge: a stranger gets a request id, the log gets the rest
+    except Exception as error:  # noqa: BLE001 - the edge: the client gets a request id, the log gets the rest
         problem = problem_of(error, event)
-        is_for_people = explain is not None and not event["rawPath"].startswith("/api/")
-        answer = explain(problem, cookies_of(event)) if explain and is_for_people else json_of(problem)
+        is_api = event["rawPath"].startswith("/api/")
+        answer = explain(problem, cookies_of(event)) if explain and not is_api else json_of(problem)
         answer = answer._replace(headers={**answer.headers, **problem.headers})
     return response_of(answer, event["headers"])
 
 
 def _refuse_other_methods(event: Mapping[str, Any], routes: Mapping[str, Route]) -> None:
-    """To the gateway, GET of an address that takes POST only is an address with a parameter: /things/{id}."""
+    """The gateway matches GET /things/new, where only POST exists, to GET /things/{id}."""
     path = event["rawPath"]
     methods = sorted(route.partition(" ")[0] for route in routes if route.endswith(f" {path}"))
     if methods and event["routeKey"] != "$default" and event["routeKey"].partition(" ")[2] != path:
@@ -65,18 +65,17 @@ def _refuse_other_methods(event: Mapping[str, Any], routes: Mapping[str, Route])
 
 
 def wrong_method(method: str, allowed: list[str]) -> errors.WrongMethod:
-    return errors.WrongMethod(f"This address takes {' and '.join(allowed)}, not {method[:20]}.", allowed)
+    return errors.WrongMethod(f"This address supports {' and '.join(allowed)}, not {method[:20]}.", allowed)
 
 
 def methods_at(path: str, routes: Iterable[str]) -> list[str]:
-    """Of the address itself where there is one; else of those with parameters that fit."""
+    """Of the route with exactly this path if there is one, else of the routes whose parameters match it."""
     known = [route.split(" ", 1) for route in routes if " " in route]
     exact = {method for method, address in known if address == path}
     return sorted(exact or {method for method, address in known if is_at(address, path)})
 
 
 def is_at(address: str, path: str) -> bool:
-    """Whether a path is one of this address, which may have parameters."""
     return _pattern(address).fullmatch(path) is not None
 
 

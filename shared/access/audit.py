@@ -1,4 +1,4 @@
-"""Who did what, and why: one entry per action of a person, written in the transaction of the action itself."""
+"""The audit log: one entry per operator action, written in the same transaction as the action."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -36,12 +36,14 @@ class AuditPage(NamedTuple):
 
 
 def reason_of(why: str) -> str:
-    """What a person gave as the reason, on one line. There is no action without one."""
+    """On one line. Every action requires one."""
     reason = " ".join(why.split())
     if not reason:
-        raise InvalidRequest("Say why: the author and the audit list need a reason.", code="reason_required")
+        raise InvalidRequest(
+            "A reason is required: it is shown to the author and kept in the audit log.", code="reason_required"
+        )
     if len(reason) > MAX_REASON:
-        raise InvalidRequest(f"A reason has at most {MAX_REASON} characters.", code="reason_too_long")
+        raise InvalidRequest(f"A reason must have at most {MAX_REASON} characters.", code="reason_too_long")
     return reason
 
 
@@ -58,8 +60,7 @@ async def get_audit(limit: int = 50) -> list[AuditEntry]:
     entries: list[AuditEntry] = []
     for month in (this_month, this_month - timedelta(days=1)):
         if len(entries) < limit:
-            query = Query(f"audit:{month:%Y-%m}", descending=True, limit=limit - len(entries))
-            entries += [_ENTRY.decode(row.text) for row in (await get_kv().query(query)).rows]
+            entries += (await get_audit_of(f"{month:%Y-%m}", limit - len(entries))).entries
     return entries
 
 

@@ -1,4 +1,4 @@
-"""Who may act: bearer tokens, kept as hashes, compared in constant time, revoked by a record. Fails closed."""
+"""Bearer tokens: stored as hashes, compared in constant time, revoked by a record. Fails closed."""
 
 import asyncio
 import hashlib
@@ -14,8 +14,8 @@ from shared.errors import Forbidden, Unauthorized, Unavailable
 from shared.storage.kv import Key
 from shared.storage.secret_store import AdminToken
 
-LETTERS_OF_ID = 12  # of a token's hash: enough to name it, too few to be of use
-ROLES = ("reviewer", "admin")  # each may do what the one before it may
+ID_LENGTH = 12  # characters of a token's hash: enough to identify it, too few to use it
+ROLES = ("reviewer", "admin")  # each includes the one before it
 
 
 async def authorize(authorization: str | None, role: str, ip: str) -> AdminToken:
@@ -26,17 +26,17 @@ async def authorize(authorization: str | None, role: str, ip: str) -> AdminToken
 
 
 async def identify(token: str, ip: str) -> AdminToken:
-    """Whose token it is. Wrong ones are counted per address; beyond the limit even the right one has to wait."""
+    """Failed attempts are counted per IP address; beyond the limit even a valid token is refused."""
     known, _ = await asyncio.gather(find_token(sha256_of(token)), refuse_locked("sign-in", ip))
     if known is None:
         await take_from_limit("sign-in", ip)
-        raise Unauthorized("This token is not valid here, or was revoked.")
+        raise Unauthorized("This token is invalid or was revoked.")
     return known
 
 
 def require_role(token: AdminToken, role: str) -> AdminToken:
     if token.role not in ROLES or ROLES.index(token.role) < ROLES.index(role):
-        raise Forbidden(f"This needs the role {role}; the token {token.name!r} has {token.role}.")
+        raise Forbidden(f"This requires the role {role}; the token {token.name!r} has {token.role}.")
     return token
 
 
@@ -64,14 +64,14 @@ def revocation_key(sha256: str) -> Key:
 
 
 def token_id(token: AdminToken) -> str:
-    return token.sha256[:LETTERS_OF_ID]
+    return token.sha256[:ID_LENGTH]
 
 
 async def get_tokens() -> Sequence[tuple[AdminToken, Revocation | None]]:
-    """Every token of the secret, with its revocation where there is one."""
+    """Every token of the secret, with its revocation if there is one."""
     tokens = (await get_secrets().get()).admin_tokens
     read = await get_kv().get_many(revocation_key(token.sha256) for token in tokens)
     if read.failed:
-        raise Unavailable("It cannot be told which tokens are revoked.")
+        raise Unavailable("The revoked tokens could not be read.")
     revoked = {key: msgspec.json.decode(doc, type=Revocation) for key, doc in read.found.items()}
     return [(token, revoked.get(revocation_key(token.sha256))) for token in tokens]

@@ -1,4 +1,4 @@
-"""Cursors: a position in a list, signed and bound to the filter it was made for, so it fits no other list."""
+"""Cursors: a position in a list, signed together with the list's filter, so it is valid for no other list."""
 
 import base64
 
@@ -20,7 +20,7 @@ async def read_cursor(cursor: str | None, filter_: str) -> str | None:
         return None
     signature, position = _split(cursor)
     if not is_same(await _signature(position, filter_), signature):
-        raise _unusable()
+        raise _invalid()
     return position
 
 
@@ -29,7 +29,7 @@ def _split(cursor: str) -> tuple[str, str]:
         raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         return raw[:_SIGNATURE_BYTES].hex(), raw[_SIGNATURE_BYTES:].decode()
     except ValueError:
-        raise _unusable() from None
+        raise _invalid() from None
 
 
 async def _signature(position: str, filter_: str) -> str:
@@ -37,9 +37,9 @@ async def _signature(position: str, filter_: str) -> str:
     return signature[: 2 * _SIGNATURE_BYTES]
 
 
-def _unusable() -> InvalidRequest:
+def _invalid() -> InvalidRequest:
     return InvalidRequest(
-        "This cursor does not belong to this list. Use `cursor` from the answer before, with the same filters,"
-        " or leave it out to start from the beginning.",
+        "This cursor does not belong to this list. Use `cursor` of the previous page with the same filters, or omit it"
+        " to start from the beginning.",
         code="invalid_cursor",
     )

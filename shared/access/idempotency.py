@@ -1,8 +1,8 @@
-"""One request, one answer: what was answered under a client's own key is answered the same for a day.
+"""Idempotency keys: for a day, a repeated request with the same key gets the response of the first one.
 
-A request for several skills is one request: its key is taken before anything is done under it, so that another body is
-refused whole. What becomes of each skill is remembered as a part of it: a twin, or a retry after a crash, goes on where
-the first one is. Who has all answers first writes them down, and from then on they are everybody's.
+A request for several skills is one request: its key is taken before anything else, so that a different body is refused
+as a whole. The outcome of each skill is stored as a part: a concurrent request, or a retry after a crash, resumes from
+there. The first request to have all outcomes stores them, and every other one returns those.
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ _NOT_ANSWERED: Expect = {"isAnswered": 0}
 
 
 class Idempotency(NamedTuple):
-    """A client's own key for one request, and what the request said."""
+    """A client's key for one request, and the hash of its body."""
 
     key: str
     body_hash: str
     part: str = "."  # of a request for several skills
-    expires_at: int | None = None  # a part: with its whole
+    expires_at: int | None = None  # of a part: that of the whole request
 
     @property
     def record_key(self) -> Key:
@@ -32,7 +32,7 @@ class Idempotency(NamedTuple):
 
 
 class RememberedOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one skill was answered with: its submission, or why there is none."""
+    """The submission of one skill, or why there is none."""
 
     id: str | None = None
     flag: str | None = None
@@ -43,7 +43,7 @@ class RememberedOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class Answered(RememberedOutcome, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     body_hash: str
     expires_at: int = 0
-    outcomes: list[RememberedOutcome] | None = None  # of several skills; None: not all of them are known yet
+    outcomes: list[RememberedOutcome] | None = None  # of several skills; None: not all are known yet
     is_first: bool = False
 
 
@@ -54,7 +54,7 @@ async def find_answered(idempotency: Idempotency) -> Answered | None:
     answered = _ANSWERED.decode(doc)
     if answered.body_hash != idempotency.body_hash:
         raise Unprocessable(
-            "This Idempotency-Key was used for another request. Use a new key for a new request.",
+            "This Idempotency-Key was already used for a different request. Use a new key for a new request.",
             code="idempotency_key_reused",
         )
     return answered
@@ -66,7 +66,7 @@ def answer_put(idempotency: Idempotency, submission_id: str, flag: str | None = 
 
 
 async def take_key(idempotency: Idempotency) -> Answered:
-    """The key is this request's from now on; its twin may have been faster, and may even have all answers."""
+    """Takes the key for this request, or returns what a concurrent request has stored under it so far."""
     taken = Answered(body_hash=idempotency.body_hash, expires_at=_expires_at(idempotency))
     try:
         await get_kv().put(_whole_put(idempotency, taken, ABSENT))
@@ -81,7 +81,7 @@ async def take_key(idempotency: Idempotency) -> Answered:
 async def remember_all(
     idempotency: Idempotency, taken: Answered, outcomes: list[RememberedOutcome]
 ) -> list[RememberedOutcome]:
-    """The answers of whoever was first."""
+    """The outcomes of the request that stored them first."""
     answered = msgspec.structs.replace(taken, outcomes=outcomes, is_first=False)
     try:
         await get_kv().put(_whole_put(idempotency, answered, _NOT_ANSWERED))
@@ -92,7 +92,7 @@ async def remember_all(
 
 
 def part_of(idempotency: Idempotency, taken: Answered, number: int) -> Idempotency:
-    """Gone together with its whole: a key is never half free."""
+    """It expires together with the whole request, so that a key is never half free."""
     return idempotency._replace(part=f"{number:03d}", expires_at=taken.expires_at)
 
 

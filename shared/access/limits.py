@@ -1,6 +1,6 @@
-"""How often one address may do a thing: a count per address, kind and window of time, in one conditional write.
+"""Rate limits: a count per IP address, kind and time window, taken in one conditional write.
 
-Checked before any other store read, so that a flood costs one request each. Off where the setting names no limits.
+Checked before any other store read, so that a refused request costs one store request. Off unless RATE_LIMITS is set.
 """
 
 import math
@@ -15,7 +15,7 @@ from shared.storage.kv import Key
 
 
 async def take_from_limit(kind: str, ip: str) -> Mapping[str, str]:
-    """Counts one request; returns the headers that tell how many are left. Raises TooManyRequests beyond the limit."""
+    """Counts one request and returns the RateLimit headers. Raises TooManyRequests beyond the limit."""
     limit = get_settings().limits.get(kind)
     if limit is None:
         return {}
@@ -32,14 +32,14 @@ async def take_from_limit(kind: str, ip: str) -> Mapping[str, str]:
 
 
 async def refuse_locked(kind: str, ip: str) -> None:
-    """Raises TooManyRequests where nothing is left, without taking any."""
+    """Raises TooManyRequests if the limit is reached, without counting this request."""
     limit = get_settings().limits.get(kind)
     if limit is None:
         return
     key, reset = _window(kind, ip, limit)
     read = await get_kv().get_counts([key])
     if read.failed:
-        raise Unavailable("It cannot be told whether this address is locked.")
+        raise Unavailable("The limit of this address could not be read.")
     if read.found.get(key, {}).get("taken", 0) >= limit.most:
         raise _too_many(kind, limit, reset, {})
 
@@ -54,7 +54,7 @@ def _seconds_to_next(limit: Limit) -> int:
 
 
 def _network(ip: str) -> str:
-    """A household has a /64 of IPv6 addresses; counting them one by one would count nothing."""
+    """IPv6 by /64: a client has a whole one, so single addresses would limit nothing."""
     address = ip_address(ip)
     if not isinstance(address, IPv6Address):
         return str(address)

@@ -43,13 +43,13 @@ async def find_session(cookie: str | None) -> Session | None:
 
 
 async def csrf_token_of(cookie: str) -> str:
-    """What a form must carry beside the cookie: another site can make a browser send the cookie, not this."""
+    """Sent by every form: another site can make a browser send the cookie, but does not know this."""
     return await sign("form", cookie)
 
 
 async def check_csrf_token(cookie: str | None, csrf_token: str | None) -> None:
     if not cookie or not is_same(await csrf_token_of(cookie), csrf_token or ""):
-        raise Forbidden("This form is too old or was not opened here. Open the page again.", code="form_expired")
+        raise Forbidden("This form has expired or was not opened here. Reload the page.", code="form_expired")
 
 
 async def _read(cookie: str) -> _Claims | None:

@@ -1,8 +1,8 @@
-"""A repository's archive, read while it arrives: nothing on disk, no more in memory than one skill may have.
+"""A repository's archive, parsed while it is downloaded: nothing on disk, no more in memory than one skill may have.
 
-Only what `git archive` writes is understood. Whatever another program might read differently (a name given twice or
-in two places, bytes after the end, fields that do not add up) is refused as a whole, because a scan of one reading
-says nothing about the other.
+Only what `git archive` writes is accepted. An archive that another program might read differently (a name used twice
+or in two places, bytes after the end, inconsistent fields) is refused as a whole, because a scan of one reading says
+nothing about the other.
 """
 
 import re
@@ -17,8 +17,8 @@ from shared.errors import PlatformError, Refused
 MB = 1024 * 1024
 MAX_ARCHIVE = 50 * MB
 MAX_UNPACKED = 512 * MB
-MAX_RATIO = 100  # source code packs 5 to 20 times
-RATIO_FREE = 10 * MB  # up to this size the ratio says nothing
+MAX_RATIO = 100  # source code compresses 5 to 20 times
+RATIO_FREE = 10 * MB  # below this size the ratio is not checked
 MAX_MEMBERS = 100_000
 MAX_DEPTH = 64
 MAX_SKILL_FILES = 500
@@ -35,7 +35,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class AnomalyKind(StrEnum):
-    """What a skill's folder should not have. All but the last two are kept out of its files."""
+    """What a skill's folder should not contain. All but the last two are excluded from its files."""
 
     SYMLINK = "symlink"
     HARDLINK = "hardlink"
@@ -67,15 +67,15 @@ class Anomaly(NamedTuple):
 class Folder(NamedTuple):
     files: dict[str, bytes]
     anomalies: tuple[Anomaly, ...]
-    unscanned: str = ""  # a fingerprint of what is in the folder but not among its files; empty when all was seen
+    unscanned: str = ""  # a fingerprint of what is in the folder but not among its files; empty if nothing is
 
 
 class BrokenOff(PlatformError):
-    """The archive ends before its end: worth another download."""
+    """The archive is truncated: worth another download."""
 
 
 class ArchiveReader:
-    """Feed it the bytes of a .tar.gz as they come; `finish` gives the files of one folder ("." for all)."""
+    """Feed it the bytes of a .tar.gz as they arrive; `finish` returns the files of one folder ("." for all)."""
 
     def __init__(self, folder: str, commit: str) -> None:
         self._prefix = "" if folder == "." else f"{folder}/"
@@ -109,7 +109,7 @@ class ArchiveReader:
         return self._contents.folder()
 
     def _inflate(self, packed: bytes) -> Iterator[bytes]:
-        """In small pieces: a bomb is noticed long before it is unpacked."""
+        """In small pieces: a bomb is detected long before it is unpacked."""
         while packed:
             if self._gzip.eof:
                 raise _two_readings("there are bytes after its end")
@@ -127,7 +127,7 @@ class ArchiveReader:
             raise Refused("The repository's archive unpacks to far more than we check.", "archive_too_large")
 
     def _parse(self) -> Generator[int, bytes, None]:
-        """Asks for so many bytes, is sent exactly those."""
+        """Yields the number of bytes it needs next, and is sent exactly those."""
         long_name: str | None = None
         while True:
             block = yield _BLOCK
@@ -155,7 +155,7 @@ class ArchiveReader:
     def _extended(self, kind: str, records: dict[str, str]) -> str | None:
         if kind == "g":
             if set(records) - {"comment"} or records.get("comment", self._commit) != self._commit:
-                raise _two_readings("it is not the archive of the commit that was asked for")
+                raise _two_readings("it is not the archive of the requested commit")
             return None
         if set(records) - {"path", "linkpath"}:
             raise _two_readings("its extended headers change more than names")
@@ -178,7 +178,7 @@ class ArchiveReader:
             yield from _skipped(header.size)
 
     def _below_root(self, name: str) -> str:
-        """The path below the archive's one top folder; a name that leads out of it is left as it is."""
+        """The path below the archive's single top folder; a name that leads out of it is returned unchanged."""
         if name in self._names:
             raise _two_readings(f"{_shown(name)[:100]!r} is in it twice")
         self._names.add(name)
@@ -193,7 +193,7 @@ class ArchiveReader:
         if parts[0] != self._root:
             raise _two_readings("it has more than one top folder")
         if "." in parts or "" in parts:
-            raise _two_readings("a path is written in a roundabout way")
+            raise _two_readings("a path is not in its canonical form")
         return "/".join(parts[1:])
 
 
@@ -211,7 +211,7 @@ class _Contents:
             return self.refuse(AnomalyKind.UNSAFE_PATH, path)
         if size > MAX_FILE:
             return self.refuse(AnomalyKind.TOO_LARGE, path)
-        if path == "SKILL.md":  # under a cap it is the last thing that may be left out
+        if path == "SKILL.md":  # caps must never exclude it
             return True
         if len(self.files) >= MAX_SKILL_FILES - ("SKILL.md" not in self.files):
             return False
@@ -251,7 +251,7 @@ class _Header(NamedTuple):
     def read(cls, block: bytes) -> "_Header":
         size = _NUMBER.fullmatch(block[124:136])
         if block[257:265] != b"ustar\x0000" or size is None or not _checksum_holds(block):
-            raise _two_readings("a header does not add up")
+            raise _two_readings("a header is inconsistent")
         name, prefix = _field(block[:100]), _field(block[345:500])
         kind = chr(block[156])
         return cls(f"{prefix}/{name}" if prefix else name, "0" if kind == "\0" else kind, int(size[1], 8))
@@ -273,8 +273,8 @@ _WHY = {
     AnomalyKind.TOO_LARGE: "Files up to 1 MB are checked.",
     AnomalyKind.TOO_MANY: f"At most {MAX_SKILL_FILES} files are checked. Leave out what the skill does not need.",
     AnomalyKind.OVER_SIZE: "At most 10 MB are checked. Leave out what the skill does not need.",
-    AnomalyKind.CLASH: "Another file has this name in other letters; on many systems only one of them remains.",
-    AnomalyKind.BINARY: "This is not text, so it cannot be read like the rest.",
+    AnomalyKind.CLASH: "Another file has this name in different case; on many systems only one of them remains.",
+    AnomalyKind.BINARY: "This is not text, so it cannot be scanned like the rest.",
 }
 
 
@@ -311,7 +311,7 @@ def _pax_records(data: bytes) -> dict[str, str]:
 
 
 def _one_name(in_header: str, extended: str | None) -> str:
-    """git names a member outside its header only when the header has no room, and then says so in the header."""
+    """git puts a name into an extended header only if it is too long, and then uses a placeholder in the header."""
     if not extended:
         return in_header
     if not _GIT_LONG_NAME.fullmatch(in_header):
@@ -334,8 +334,8 @@ def _checksum_holds(block: bytes) -> bool:
 
 
 def _is_in(prefix: str, path: str) -> bool:
-    """Also what is in the folder only where letter case does not count or a backslash separates folders, and what
-    leads out of the archive: git cannot make that, so it is a finding wherever it points."""
+    """Also what is in the folder only on systems that ignore case or take a backslash for a separator, and what leads
+    out of the archive: git cannot produce that, so it is a finding wherever it points."""
     return _leads_out(path) or _loosely(path).startswith(_loosely(prefix))
 
 

@@ -1,4 +1,4 @@
-"""GitHub as a source of skills: what a repository is, which commit a reference means, and the files of one folder."""
+"""GitHub as a source of skills: repositories, the commit of a reference, and the files of one folder."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class GitHubRepo(NamedTuple):
-    """As GitHub names it today: after a rename the id is the same, owner and name are the new ones."""
+    """Under its current name: after a rename the id is unchanged, owner and name are the new ones."""
 
     id: int
     owner_id: int
@@ -38,8 +38,8 @@ class GitHubRepo(NamedTuple):
 
 class Pinned(NamedTuple):
     commit: str
-    ref: str | None  # None: the head of the default branch, the only one that makes versions of the plain name
-    path: str  # what follows the reference in the address; "" when nothing does
+    ref: str | None  # None: the head of the default branch; only that becomes a version of the plain name
+    path: str  # what follows the reference in the address; may be empty
 
 
 class FoundSkill(NamedTuple):
@@ -60,20 +60,20 @@ class GitHub:
 
     @asynccontextmanager
     async def with_request_cache(self) -> AsyncIterator["GitHub"]:
-        """For one request about many skills of a repository: what they have in common is asked once."""
-        once = copy(self)
-        asked = RequestCache(self._get_json)
-        once._get_json = asked.get_json
+        """For one request about many skills of a repository: each GitHub URL is fetched once."""
+        cached = copy(self)
+        cache = RequestCache(self._get_json)
+        cached._get_json = cache.get_json
         try:
-            yield once
+            yield cached
         finally:
-            await asked.give_up()
+            await cache.cancel()
 
     async def close(self) -> None:
         await self._http.close()
 
     def yield_quota_to_workers(self) -> None:
-        """For readers: raises Deferred when GitHub's quota is so low that workers should have the rest."""
+        """For interactive requests: raises Deferred if the remaining quota is reserved for workers."""
         self._http.yield_quota_to_workers()
 
     async def get_repo(self, owner: str, name: str) -> GitHubRepo:
@@ -95,12 +95,11 @@ class GitHub:
         )
 
     async def resolve_ref(self, repo: GitHubRepo, tree: str | None = None) -> Pinned:
-        """`tree` is what follows /tree/ in an address: a reference, then perhaps a path. Only a branch or a tag of
-        this very repository counts, or a commit its default branch contains: a repository also answers for the
-        commits of all its forks."""
+        """`tree` is what follows /tree/ in an address: a reference and an optional path. Only a branch or tag of this
+        repository is accepted, or a commit of its default branch: GitHub also serves the commits of all forks."""
         if tree is None:
             return Pinned(await self._head(repo), None, "")
-        if (rest := _rest(tree, repo.default_branch)) is not None:  # no branch can be named below another one
+        if (rest := _rest(tree, repo.default_branch)) is not None:  # git allows no branch name below another one
             return Pinned(await self._head(repo), None, rest)
         if not all(_PART.fullmatch(part) for part in tree.split("/")):
             raise _no_ref(tree)
@@ -115,8 +114,8 @@ class GitHub:
         return Pinned(sha, sha, path)
 
     async def fetch_skill(self, repo: GitHubRepo, commit: str, path: str) -> Folder:
-        """One download, held against the commit's own list of files: a repository decides by attributes what its
-        archive leaves out or rewrites, and a checkout has it all the same."""
+        """One download, compared with the commit's tree: git attributes can exclude from an archive, or rewrite in it,
+        files that a checkout has."""
         tree = await self._tree(repo, commit)
         if not tree.truncated and not any(map(_is_skill_md_of(path), tree.tree)):
             raise _no_skill(path)  # without the download
@@ -125,7 +124,7 @@ class GitHub:
             await self._http.download(_in(repo, "tarball", commit), reader.feed, missing=_no_repo())
             folder = reader.finish()
         except BrokenOff as error:
-            raise self._http.down("the download broke off") from error
+            raise self._http.down("the download was interrupted") from error
         if "SKILL.md" not in folder.files:
             raise _no_skill(path, folder.anomalies)
         whole = folder._replace(anomalies=folder.anomalies + _differences(folder, tree, path))
@@ -139,7 +138,7 @@ class GitHub:
         return RepoSkills(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
 
     async def read_skill_md(self, repo: GitHubRepo, skill: FoundSkill) -> bytes:
-        """One SKILL.md without its repository, to look a skill up by the name in its front matter."""
+        """One SKILL.md without downloading its repository, to find a skill by the name in its front matter."""
         path = _in(repo, "git", "blobs", skill.blob)
         answer = await self._get_json(path, _Blob, missing=_no_skill(skill.path))
         if answer.size > MAX_FILE or answer.encoding != "base64":
@@ -152,7 +151,7 @@ class GitHub:
         return (await self._get_json(path, _Ref, missing=empty)).object.sha
 
     async def _find_ref(self, repo: GitHubRepo, kind: str, tree: str) -> "_Ref | None":
-        """Branches may have slashes in their names, so only the list of them tells where the name ends."""
+        """Branch names may contain slashes, so only the list of branches tells where the name ends."""
         path = _in(repo, "git", "matching-refs", kind, tree.partition("/")[0])
         refs = await self._get_json(path, list[_Ref], missing=_no_ref(tree))
         names = (ref for ref in refs if _rest(tree, ref.ref.removeprefix(f"refs/{kind}/")) is not None)
@@ -244,7 +243,7 @@ def _is_name(owner: str, name: str) -> bool:
 
 
 def _rest(tree: str, ref: str) -> str | None:
-    """What follows the reference in the address, None when the address is not about it."""
+    """What follows the reference in the address, None if the address does not start with it."""
     if tree == ref:
         return ""
     return tree.removeprefix(f"{ref}/") if tree.startswith(f"{ref}/") else None
@@ -266,7 +265,7 @@ def _is_skill_md_of(path: str) -> Callable[[_Entry], bool]:
 
 def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Anomaly, ...]:
     if tree.truncated:
-        return (Anomaly(AnomalyKind.UNVERIFIED, path, "GitHub cannot list all files of so large a repository."),)
+        return (Anomaly(AnomalyKind.UNVERIFIED, path, "GitHub cannot list all files of a repository this large."),)
     prefix = "" if path == "." else f"{path}/"
     ours = {e.path.removeprefix(prefix): e for e in tree.tree if e.path.startswith(prefix)}
     known = {anomaly.path for anomaly in folder.anomalies if anomaly.hides_content}
@@ -274,18 +273,18 @@ def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Anomaly, ...]:
     different = []
     for name, entry in ours.items():
         if entry.mode == _SUBMODULE:
-            different.append(Anomaly(AnomalyKind.SUBMODULE, name, "What another repository has here was not checked."))
+            different.append(Anomaly(AnomalyKind.SUBMODULE, name, "This is another repository; it was not checked."))
         elif name in folder.files:
             if not _is_blob(folder.files[name], entry.sha):
-                different.append(Anomaly(AnomalyKind.CHANGED, name, "The archive has other bytes than the commit."))
+                different.append(Anomaly(AnomalyKind.CHANGED, name, "The archive has different bytes than the commit."))
         elif entry.mode in _FILES and name not in known and not is_capped:
-            different.append(Anomaly(AnomalyKind.LEFT_OUT, name, "A checkout has this file, the archive has not."))
+            different.append(Anomaly(AnomalyKind.LEFT_OUT, name, "A checkout has this file, the archive does not."))
     return tuple(different[:MAX_DISCOVERED])
 
 
 def _fingerprint(folder: Folder, tree: _Tree, path: str, commit: str) -> str:
-    """Two folders with the same files may differ in what no scan reads, like where a link leads: what was found or
-    approved of one says nothing about the other."""
+    """Two folders with the same files may differ in what no scan reads, such as the target of a link: findings and
+    approvals of one do not apply to the other."""
     hidden = sorted(f"{anomaly.kind} {anomaly.path}" for anomaly in folder.anomalies if anomaly.hides_content)
     if not hidden:
         return ""
@@ -303,7 +302,7 @@ def _is_in_files(entry: _Entry, name: str, files: dict[str, bytes]) -> bool:
 
 
 def _is_blob(data: bytes, sha: str) -> bool:
-    """Line ends aside: `eol=crlf` is a common attribute."""
+    """Ignoring line endings: `eol=crlf` is a common attribute."""
     return sha in (_blob_sha(data), _blob_sha(data.replace(b"\r\n", b"\n")))
 
 

@@ -1,6 +1,6 @@
-"""HTTP to GitHub: which address may be asked, how long it may take, and what an answer that is none means.
+"""HTTP requests to GitHub: allowed addresses, timeouts, quota, and the meaning of error responses.
 
-What the content decides is `Refused`; what may pass by itself is `Deferred`, with the time of the next try.
+Permanent errors are `Refused`; transient ones are `Deferred`, with the time of the next attempt.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from shared.timing import ARCHIVE_BUDGET, GITHUB_BUDGET, LONGEST_QUOTA_WAIT, OUT
 
 MAX_JSON = 16 * 1024 * 1024  # a tree of 100,000 files, GitHub's own limit, is about 7 MB to 16 MB
 CONNECTIONS = 30
-RESERVED = 0.1  # the part of the quota that is kept for workers: people who browse give way
+RESERVED = 0.1  # the share of the quota that is reserved for workers
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~%!$&'()*+,;=:@-]*)+")
 _QUERY = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*")
 _GONE = (404, 409, 410, 422, 451)
@@ -40,7 +40,7 @@ class Quota:
 
 
 class GitHubHttp:
-    """One session, made on first use on the loop that uses it."""
+    """One session, created on first use, on the event loop that uses it."""
 
     def __init__(self, api_url: str, secrets: Secrets, clock: Callable[[], datetime]) -> None:
         self._api_url = api_url
@@ -51,31 +51,31 @@ class GitHubHttp:
         self._quota: Quota | None = None
 
     async def get_json(self, path: str, type_: type[T], missing: Refused) -> T:
-        """`missing` is raised when GitHub says there is no such thing."""
-        async with self._no_longer_than(GITHUB_BUDGET):
-            async with self._ask_api(path) as response:
+        """Raises `missing` if GitHub responds that it does not exist."""
+        async with self._within(GITHUB_BUDGET):
+            async with self._get_api(path) as response:
                 if response.status in _MOVED:
                     path = self._moved_to(response)
                 else:
                     return await self._parsed(response, type_, missing)
-            async with self._ask_api(path) as response:  # a renamed repository: asked anew, at the same host
+            async with self._get_api(path) as response:  # a renamed repository: requested again, from the same host
                 return await self._parsed(response, type_, missing)
 
     async def download(self, path: str, feed: Callable[[bytes], None], missing: Refused) -> None:
-        """One archive, behind at most one redirect. Every byte goes to `feed` and nowhere else."""
-        async with self._no_longer_than(ARCHIVE_BUDGET):
-            async with self._ask_api(path) as response:
+        """One archive, after at most one redirect. Every byte goes to `feed` and nowhere else."""
+        async with self._within(ARCHIVE_BUDGET):
+            async with self._get_api(path) as response:
                 if response.status not in _MOVED:
                     await self._feed(response, feed, missing)
                     return
                 url = self._archive_address(response)
             async with self._get(url, {"accept-encoding": "identity"}) as response:  # without the token
                 if response.status in _MOVED:
-                    raise _astray(response)
+                    raise _foreign_redirect()
                 await self._feed(response, feed, missing)
 
     def yield_quota_to_workers(self) -> None:
-        """Raises when the quota is so low that workers should have the rest."""
+        """Raises Deferred if the remaining quota is reserved for workers."""
         quota = self._quota
         if quota and quota.resets_at > self._clock() and quota.remaining < quota.limit * RESERVED:
             raise self._used_up(quota.resets_at)
@@ -83,7 +83,10 @@ class GitHubHttp:
     def down(self, how: str) -> Deferred:
         until = self._clock() + OUTAGE_PAUSE
         return Deferred(
-            f"We could not reach GitHub ({how}). The next try is at {until:%H:%M} UTC.", "GitHub", until, "github_down"
+            f"We could not reach GitHub ({how}). The next try is at {until:%H:%M} UTC.",
+            "GitHub",
+            until,
+            "github_down",
         )
 
     async def close(self) -> None:
@@ -92,17 +95,17 @@ class GitHubHttp:
             self._session = None
 
     @asynccontextmanager
-    async def _no_longer_than(self, budget: timedelta) -> AsyncIterator[None]:
+    async def _within(self, budget: timedelta) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(seconds_to_wait(budget)):
                 yield
         except TimeoutError as error:
-            raise self.down("it did not answer in time") from error
+            raise self.down("it did not respond in time") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise self.down("the connection broke") from error
+            raise self.down("the connection failed") from error
 
     @asynccontextmanager
-    async def _ask_api(self, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _get_api(self, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._quota and self._quota.remaining == 0 and self._quota.resets_at > self._clock():
             raise self._used_up(self._quota.resets_at)
         token = (await self._secrets.get()).github_token
@@ -121,9 +124,9 @@ class GitHubHttp:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"user-agent": "vskill-platform"},
                 timeout=aiohttp.ClientTimeout(total=None),  # each call has its own limit
-                trust_env=not is_loopback(self._api),  # a proxy of the environment, but never for this machine itself
+                trust_env=not is_loopback(self._api),  # honour proxy settings, but never for loopback
             )
-        # `encoded`: the address is sent as it was built, not as somebody else would write it.
+        # `encoded`: the URL is sent exactly as it was built.
         async with self._session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
             yield response
 
@@ -134,11 +137,11 @@ class GitHubHttp:
         async for chunk in response.content.iter_chunked(64 * 1024):
             body += chunk
             if len(body) > MAX_JSON:
-                raise Refused("GitHub's answer about this repository is larger than we read.", "repo_too_large")
+                raise Refused("GitHub's response about this repository is too large.", "repo_too_large")
         try:
             return msgspec.json.decode(body, type=type_)
         except msgspec.MsgspecError as error:
-            raise self.down("its answer makes no sense") from error
+            raise self.down("its response is invalid") from error
 
     async def _feed(self, response: aiohttp.ClientResponse, feed: Callable[[bytes], None], missing: Refused) -> None:
         if response.status != 200:
@@ -156,8 +159,8 @@ class GitHubHttp:
         if response.status in (401, 403):
             raise self.down("it refused our access")
         if response.status in _MOVED:
-            raise _astray(response)
-        raise self.down(f"it answered with status {response.status}")
+            raise _foreign_redirect()
+        raise self.down(f"it responded with status {response.status}")
 
     def _used_up(self, until: datetime) -> Deferred:
         reason = f"We could not reach GitHub (quota used up). The next try is at {until:%H:%M} UTC."
@@ -181,20 +184,20 @@ class GitHubHttp:
             self._quota = Quota(limit, remaining, min(resets_at, self._clock() + LONGEST_QUOTA_WAIT))
 
     def _moved_to(self, response: aiohttp.ClientResponse) -> str:
-        """Where a renamed repository is now: a path of the same API, or nothing."""
+        """The new address of a renamed repository: a path of the same API, nothing else."""
         target = urlsplit(urljoin(self._api_url, response.headers.get("location", "")))
         path = target.path.removeprefix(self._api.path)
         if (target.scheme, target.netloc) != (self._api.scheme, self._api.netloc) or not _PATH.fullmatch(path):
-            raise _astray(response)
+            raise _foreign_redirect()
         return path
 
     def _archive_address(self, response: aiohttp.ClientResponse) -> str:
         host = "codeload.github.com" if self._api_url == GITHUB else self._api.netloc
         target = urlsplit(response.headers.get("location", ""))
         if (target.scheme, target.netloc) != (self._api.scheme, host):
-            raise _astray(response)
+            raise _foreign_redirect()
         if not _PATH.fullmatch(target.path) or not _QUERY.fullmatch(target.query):
-            raise _astray(response)
+            raise _foreign_redirect()
         return f"{self._api.scheme}://{host}{target.path}" + (f"?{target.query}" if target.query else "")
 
 
@@ -203,39 +206,38 @@ class GetJson(Protocol):
 
 
 class RequestCache:
-    """What one request of ours asks GitHub: the same question goes out once, however many want to know."""
+    """For one request to the platform: each path is fetched from GitHub once, however many callers need it."""
 
     def __init__(self, get_json: GetJson) -> None:
         self._get_json = get_json
-        self._answers: dict[str, asyncio.Task[Any]] = {}
+        self._fetching: dict[str, asyncio.Task[Any]] = {}
 
     async def get_json(self, path: str, type_: type[T], missing: Refused) -> T:
-        if path not in self._answers:
-            self._answers[path] = asyncio.create_task(self._get_json(path, type_, _NotThere("nothing there")))
+        if path not in self._fetching:
+            self._fetching[path] = asyncio.create_task(self._get_json(path, type_, _Missing("not found")))
         try:
-            answer: T = await asyncio.shield(self._answers[path])  # who gives up does so for themselves alone
-        except _NotThere:
+            fetched: T = await asyncio.shield(self._fetching[path])  # a cancelled caller does not cancel the others
+        except _Missing:
             raise missing from None
-        return answer
+        return fetched
 
-    async def give_up(self) -> None:
-        """Nobody waits any more."""
-        for answer in self._answers.values():
-            answer.cancel()
-        await asyncio.gather(*self._answers.values(), return_exceptions=True)
+    async def cancel(self) -> None:
+        for task in self._fetching.values():
+            task.cancel()
+        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
 
 
-class _NotThere(Refused):
-    """Each who asks has words of their own for it."""
+class _Missing(Refused):
+    """Replaced by each caller's own `missing`."""
 
 
 def api_path(*parts: str) -> str:
-    """Each part is one segment, whatever it contains: nothing in a name can lead elsewhere."""
+    """Each part is one segment, whatever it contains: no name can lead to another path."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def _astray(response: aiohttp.ClientResponse) -> NeedsPerson:
-    return NeedsPerson("GitHub sent us on to an address that we do not follow.", parked_by="source")
+def _foreign_redirect() -> NeedsPerson:
+    return NeedsPerson("GitHub redirected us to an address that we do not follow.", parked_by="source")
 
 
 def _time(text: str | None) -> datetime | None:

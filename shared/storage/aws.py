@@ -1,4 +1,4 @@
-"""The one place that talks to AWS: a client per service, made on first use and kept for the life of the process."""
+"""The only module that calls AWS: one client per service, created on first use and kept for the life of the process."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ from botocore.serialize import JSONSerializer
 
 from shared.settings import Settings
 
-# Short timeouts: a store call that hangs must leave its handler time to answer.
+# Short timeouts: a store call that hangs must leave its handler time to respond.
 _QUICK = Config(
     connect_timeout=1,
     read_timeout=2,
     max_pool_connections=50,  # the default of 10 caps a wide gather
     retries={"mode": "standard", "total_max_attempts": 3},
     parameter_validation=False,
-    user_agent="vskill-platform",  # the SDK's own is put together anew for every request
+    user_agent="vskill-platform",  # the SDK builds its own anew for every request
     s3={"addressing_style": "path"},
 )
 _PATIENT = _QUICK.merge(Config(read_timeout=10))
-# The store asks again by itself: it starts with milliseconds, the SDK with up to a second.
+# DynamoKV retries by itself, starting after milliseconds; the SDK waits up to a second.
 _ONCE = _QUICK.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
-# A judgement takes seconds. Asked once: whether another try is worth its cost is the judge's to say.
-_ASK_ONCE = _ONCE.merge(Config(connect_timeout=3, read_timeout=70))
-_CONFIGS = {"s3": _PATIENT, "dynamodb": _ONCE, "bedrock-runtime": _ASK_ONCE}
+# A judgement takes seconds. No retries here: shared/evidence/judge.py decides whether one is worth its cost.
+_JUDGE = _ONCE.merge(Config(connect_timeout=3, read_timeout=70))
+_CONFIGS = {"s3": _PATIENT, "dynamodb": _ONCE, "bedrock-runtime": _JUDGE}
 
 
 class Aws:
@@ -71,12 +71,12 @@ class Aws:
         )
         connected = await self._stack.enter_async_context(client)
         if connected.meta.service_model.resolved_protocol == "json":
-            # Not a public name. If it is gone one day, requests are built as before: slower, not wrong.
+            # A private name. If botocore drops it, requests are built as before: slower, not wrong.
             connected._serializer = _PlainJsonSerializer()
         return connected
 
     def _endpoint(self, service: str) -> str | None:
-        """No emulator has the judge, so its address is never the emulator's."""
+        """No emulator has Bedrock, so its endpoint is never the emulator's."""
         settings = self.settings
         if service != "bedrock-runtime":
             return settings.endpoint_url
@@ -103,21 +103,21 @@ class _PlainJsonFactory(AioResponseParserFactory):
 
 
 class _PlainJsonParser(AioJSONParser):
-    """Successful answers as the JSON they are: walking botocore's shapes is most of the cost of a batch read."""
+    """Returns successful responses as plain JSON: walking botocore's shapes is most of the cost of a batch read."""
 
     async def parse(self, response: dict[str, Any], shape: Any) -> Any:
         if response["status_code"] >= 300:
             return await super().parse(response, shape)
         try:
             parsed = orjson.loads(response["body"] or b"{}")
-        except orjson.JSONDecodeError as error:  # broken off on the way: worth asking again
+        except orjson.JSONDecodeError as error:  # truncated on the way: worth a retry
             raise HTTPClientError(error=error) from error
         parsed["ResponseMetadata"] = {"HTTPStatusCode": response["status_code"]}
         return parsed
 
 
 class _PlainJsonSerializer(JSONSerializer):
-    """Requests as the JSON they are: for the same reason, a hundred keys are not walked either."""
+    """Sends parameters as plain JSON, for the same reason."""
 
     def serialize_to_request(self, parameters: Mapping[str, Any], operation_model: Any) -> dict[str, Any]:
         request: dict[str, Any] = super().serialize_to_request({}, operation_model)

@@ -1,4 +1,4 @@
-"""The files of a skill, stored once by their hash: one gzip archive in the bucket."""
+"""The files of a skill, stored by their content hash as one gzip archive in the bucket."""
 
 import gzip
 import hashlib
@@ -25,7 +25,7 @@ class Content(Protocol):
     async def put_body(self, key: str, body: bytes) -> None: ...
 
     async def check(self) -> None:
-        """Raises Unavailable when the bucket does not answer."""
+        """Raises Unavailable if the bucket is not reachable."""
         ...
 
 
@@ -36,7 +36,7 @@ def content_hash_of(files: Files) -> str:
 
 
 def pack(files: Files) -> bytes:
-    """The same files always give the same bytes."""
+    """Deterministic: the same files give the same bytes."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(files):
@@ -69,10 +69,10 @@ class S3Content:
     async def get_files(self, content_hash: str) -> dict[str, bytes]:
         answer = await self._call("GetObject", {"Key": f"content/{content_hash}"})
         try:
-            async with answer["Body"] as body:  # gives its connection back, also when it breaks off
+            async with answer["Body"] as body:  # releases the connection, even if the body is truncated
                 packed = await body.read()
         except (BotoCoreError, ClientPayloadError) as error:
-            raise Unavailable("The content store broke off its answer.") from error
+            raise Unavailable("The content store sent a truncated response.") from error
         return unpack(packed)
 
     async def put_body(self, key: str, body: bytes) -> None:
@@ -89,4 +89,4 @@ class S3Content:
                 raise NotFound("This content is not stored.") from error
             raise Unavailable("The content store refused the request.") from error
         except BotoCoreError as error:
-            raise Unavailable("The content store does not answer.") from error
+            raise Unavailable("The content store is not reachable.") from error

@@ -1,4 +1,4 @@
-"""Documents to and from JSON, and times to sort keys. One broken document costs its own row, never the page."""
+"""Documents to and from JSON, and times as sort keys. A malformed document costs its own row, never the page."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ def stamp(time: datetime) -> str:
 
 
 def minutes_between(since: datetime, until: datetime) -> list[datetime]:
-    """One moment of each minute that lies, with a part of it, between the two."""
+    """The first moment of every minute that overlaps the range."""
     first = since.replace(second=0, microsecond=0)
     return [first + timedelta(minutes=n) for n in range((until - first) // timedelta(minutes=1) + 1)]
 

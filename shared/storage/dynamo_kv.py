@@ -17,7 +17,7 @@ from shared.storage.kv import ABSENT, Add, Delete, Expect, Key, Page, Put, Query
 from shared.telemetry import Watched, count, logger
 from shared.timing import STORE_BUDGET, attempts_within, seconds_left
 
-KEYS_PER_BATCH = 100  # DynamoDB takes no more
+KEYS_PER_BATCH = 100  # the most that DynamoDB accepts
 BATCHES_IN_FLIGHT = 16
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class DynamoKV:
         return item["doc"]["S"] if item and self._is_alive(item) else None
 
     async def get_many(self, keys: Iterable[Key]) -> Read[str]:
-        # A row without a document is an empty one, so that it is told as malformed and costs nobody else's row.
+        # A row without a document counts as an empty one: reported as malformed, without affecting other rows.
         return await self._read(keys, _DOC, lambda item: item.get("doc", _EMPTY).get("S", ""))
 
     async def get_counts(self, keys: Iterable[Key]) -> Read[dict[str, int]]:
@@ -111,14 +111,14 @@ class DynamoKV:
                 await self._send_transaction(tried[-1], f"{token}.{attempt}")
                 return tried[-1]
             except ConditionFailed:
-                # A reply that got lost makes our own write look like somebody else's: what is stored decides.
+                # After a lost response, our own write looks like a conflicting one: the stored token tells them apart.
                 stored = await self._stored_attempt(tried[-1], token)
                 if stored is None:
                     raise
                 return tried[stored]
-            except _NotNow as error:
+            except _Transient as error:
                 last = error
-        raise Unavailable("The store did not take the change in time.") from last
+        raise Unavailable("The store did not accept the write in time.") from last
 
     async def _send_transaction(self, writes: Sequence[Write], token: str) -> None:
         actions = [self._wire_write(write, token) for write in writes]
@@ -131,7 +131,7 @@ class DynamoKV:
             if failed:
                 raise ConditionFailed(failed) from error
             if _TRANSIENT.issuperset(set(reasons) - {"None", None}) and reasons:
-                raise _NotNow from error
+                raise _Transient from error
             raise
 
     async def _stored_attempt(self, writes: Sequence[Write], token: str) -> int | None:
@@ -157,7 +157,7 @@ class DynamoKV:
         unread = {key for _, chunk_failed in reads for key in chunk_failed}
         failed = [key for key in unique if key in unread or not is_usable(key)]
         missing = [key for key in readable if key not in found and key not in unread]
-        if unread:  # never in silence: a skip that nobody sees turns "stuck" into "lost"
+        if unread:  # never silently: an unnoticed skip turns "stuck" into "lost"
             logger.warning("records not read", extra={"records": len(unread)})
             count(Watched.READS_FAILED, len(unread))
         return Read(found, missing, failed)
@@ -165,7 +165,7 @@ class DynamoKV:
     async def _read_chunk(
         self, keys: Sequence[Key], projection: Mapping[str, Any], parse: Callable[[Any], T]
     ) -> tuple[dict[Key, T], list[Key]]:
-        """Reads until nothing is left over or time is up: the SDK does not ask again for UnprocessedKeys."""
+        """Reads until nothing is left or time is up: the SDK does not retry UnprocessedKeys."""
         found: dict[Key, T] = {}
         left = [_wire_key(key) for key in keys]
         async for _ in attempts_within(STORE_BUDGET):
@@ -173,7 +173,7 @@ class DynamoKV:
             try:
                 async with self._batches:
                     answer = await self._once("BatchGetItem", {"RequestItems": request})
-            except _NotNow:
+            except _Transient:
                 continue
             for item in answer["Responses"].get(self._table, ()):
                 if "expiresAt" not in item or self._is_alive(item):
@@ -188,23 +188,23 @@ class DynamoKV:
         async for _ in attempts_within(STORE_BUDGET):
             try:
                 return await self._once(operation, params)
-            except _NotNow as error:
+            except _Transient as error:
                 last = error
         if operation in _READS:
             count(Watched.READS_FAILED)
-        raise Unavailable("The store did not answer in time.") from last
+        raise Unavailable("The store did not respond in time.") from last
 
     async def _once(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """One request, never longer than the time that is left. Raises _NotNow for what may pass by itself."""
+        """One request, within the time that is left. Raises _Transient for transient failures."""
         try:
             async with asyncio.timeout(seconds_left(STORE_BUDGET)):
                 return await self._wire(operation, params)
         except ClientError as error:
             if _code(error) in _TRANSIENT or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
-                raise _NotNow from error
+                raise _Transient from error
             raise
         except (BotoCoreError, TimeoutError) as error:
-            raise _NotNow from error
+            raise _Transient from error
 
     def _wire_write(self, write: Write, token: str) -> tuple[str, dict[str, Any]]:
         if isinstance(write, Put):
@@ -226,7 +226,7 @@ class DynamoKV:
             for i, value in enumerate(expect.values())
         ]
         condition = " AND ".join(tests)
-        if expect == ABSENT:  # nothing expires in time by itself: a row past its time counts as gone
+        if expect == ABSENT:  # DynamoDB deletes expired rows late: until then they count as absent
             condition += " OR #x <= :now"
             names["#x"] = "expiresAt"
             values[":now"] = _wire_value(int(self._now()))
@@ -240,8 +240,8 @@ class DynamoKV:
         return "expiresAt" not in item or int(item["expiresAt"]["N"]) > self._now()
 
 
-class _NotNow(Exception):
-    """A throttled, broken or conflicting request that is worth asking again."""
+class _Transient(Exception):
+    """A throttled, failed or conflicting request that is worth a retry."""
 
 
 _TRANSIENT = frozenset(

@@ -29,7 +29,7 @@ class Key(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a query finds: `text` is the document, in an index the short `row`, in the due index nothing."""
+    """A row of a query result: `text` is the document, in an index the short `row`, in the due index empty."""
 
     key: Key
     sort: str
@@ -60,14 +60,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[T]):
-    """Every key asked for is in exactly one of the three: a key that could not be read is not a missing one."""
+    """Every requested key is in exactly one of the three: a key that could not be read is not a missing one."""
 
     found: dict[Key, T]
     missing: list[Key]
     failed: list[Key]
 
 
-Expect = Mapping[str, str | int | None]  # attribute -> value it must have; None: it must not be there
+Expect = Mapping[str, str | int | None]  # attribute -> required value; None: it must be absent
 ABSENT: Expect = MappingProxyType({"pk": None})
 
 
@@ -104,7 +104,7 @@ Write = Put | Add | Check | Delete
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One partition of the table (strongly consistent) or of an index (candidates, perhaps seconds old)."""
+    """One partition of the table (strongly consistent) or of an index (eventually consistent: candidates only)."""
 
     pk: str
     index: str | None = None
@@ -129,13 +129,13 @@ class KV(Protocol):
     async def put(self, put: Put) -> None: ...
 
     async def take(self, key: Key, most: int, expires_at: int) -> int | None:
-        """One more of at most `most`: how many are taken now, None when none was left. A reply that got lost may take
-        two, so it is for limits, never for counts that must be right."""
+        """Takes one of at most `most`: returns how many are taken now, None if none was left. A lost response may make
+        it take two, so it is for limits, not for exact counts."""
         ...
 
     async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
-        """All writes or none. `build` is asked again before every retry, so each carries a fresh time; the writes
-        that are stored are returned. Raises ConditionFailed unless what is stored is this very transaction."""
+        """All writes or none; returns the stored writes. `build` is called before every attempt, so that each has a
+        fresh time. Raises ConditionFailed unless what is stored is this very transaction."""
         ...
 
 
@@ -188,5 +188,5 @@ async def page_of_ids(kv: KV, prefix: str, after: str | None, limit: int) -> tup
 
 
 def is_usable(key: Key) -> bool:
-    """DynamoDB refuses a whole batch for one key it does not like, so such a key is never sent."""
+    """DynamoDB rejects a whole batch for one invalid key, so such a key is never sent."""
     return 0 < len(key.pk.encode()) <= 2048 and 0 < len(key.sk.encode()) <= 1024

@@ -1,4 +1,4 @@
-"""The submission queue. A message names a submission and nothing else: the record is the truth."""
+"""The submission queue. A message carries only the id of a submission: the record is the source of truth."""
 
 import asyncio
 import math
@@ -17,11 +17,11 @@ SCHEMA = 1
 
 
 class Poison(PlatformError):
-    """A body that names no submission, whatever is done with it."""
+    """A message body without a valid submission id: retrying cannot help."""
 
 
 class Message(msgspec.Struct, frozen=True):
-    """Newer senders may add fields: they are ignored, never refused."""
+    """Fields added by newer senders are ignored."""
 
     id: str
     schema: int
@@ -29,7 +29,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Depth(msgspec.Struct, frozen=True, rename="camel"):
-    """How many messages there are, as the queue estimates it."""
+    """Numbers of messages, as estimated by SQS."""
 
     waiting: int
     in_flight: int
@@ -40,13 +40,13 @@ class Queue(Protocol):
     async def send(self, submission_id: str, delay: timedelta = timedelta(), generation: int = 0) -> None: ...
 
     async def retry_in(self, receipt: str, delay: timedelta) -> None:
-        """A received message reappears after the delay instead of the queue's visibility timeout."""
+        """Makes a received message visible again after the delay instead of the queue's visibility timeout."""
         ...
 
     async def depth(self) -> Depth: ...
 
     async def check(self) -> None:
-        """Raises Unavailable when the queue does not answer."""
+        """Raises Unavailable if the queue is not reachable."""
         ...
 
 
@@ -93,12 +93,12 @@ class SqsQueue:
         await self._call("GetQueueAttributes", {"AttributeNames": ["ApproximateNumberOfMessages"]})
 
     async def _call(self, operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Never longer than the time that is left: whoever accepted a submission must still say so."""
+        """Within the time that is left: the response to an accepted submission must still be sent."""
         try:
             async with asyncio.timeout(seconds_left(STORE_BUDGET)):
                 return await self._wire(operation, {"QueueUrl": self._url, **params})
         except (BotoCoreError, ClientError, TimeoutError) as error:
-            raise Unavailable("The queue does not answer.") from error
+            raise Unavailable("The queue is not reachable.") from error
 
 
 def whole_seconds(delay: timedelta) -> int:

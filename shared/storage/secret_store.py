@@ -1,7 +1,7 @@
-"""Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Read once, kept five minutes.
+"""Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes.
 
-No function may write them, so a token is revoked by a record in the store, not here. What cannot be read is an
-error, never "no secret": everything that asks fails closed.
+No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
+never "no secret": every caller fails closed.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ class AdminToken(msgspec.Struct, frozen=True):
 
 
 class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    signing_key: Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # an empty key would sign for everybody
+    signing_key: Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # with an empty key anyone could sign
     admin_tokens: list[AdminToken] = []
     webhook_secrets: dict[str, str] = {}
     github_token: str | None = None
 
     def find_webhook_secret(self, provider: str) -> str | None:
-        """A short one is none: it could be guessed."""
+        """None for a short one, which could be guessed."""
         secret = self.webhook_secrets.get(provider, "")
         return secret if len(secret) >= SHORTEST_SECRET else None
 
@@ -84,4 +84,4 @@ def _parse(text: str) -> SecretValues:
         return msgspec.json.decode(text, type=SecretValues)
     except msgspec.MsgspecError:
         # Not chained: the parser's message may quote the secret.
-        raise Unavailable("The secret is not of the form that docs/security.md describes.") from None
+        raise Unavailable("The secret does not have the format that docs/security.md describes.") from None

@@ -61,7 +61,7 @@ def _quoting(original):
         try:
             return original(text)
         except Unavailable as error:
-            raise Unavailable(f"The secret is not of the form that docs/security.md describes: {text}") from error
+            raise Unavailable(f"The secret does not have the format that docs/security.md describes: {text}") from error
 
     return parse
 

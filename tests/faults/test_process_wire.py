@@ -171,7 +171,7 @@ def test_a_worker_that_is_throttled_for_ever_fails_its_item_by_its_deadline_and_
     fault = faulty.proxy.add("throttle", "TransactWriteItems", having=["r15", "AUTO_APPROVED"])
     submission_id = faulty.upload("r15")["id"]
     failed = eventually(lambda: (r := faulty.record(submission_id)).get("error") and r, 60)
-    assert failed["error"] in ("The store did not take the change in time", "it took too long")
+    assert failed["error"] in ("The store did not accept the write in time", "it took too long")
     fault.times = 0
     done = faulty.ended(submission_id, "PUBLISHED")
     assert "attempt 1 of 3 failed" in " ".join(entry["reason"] or "" for entry in done["stateHistory"])

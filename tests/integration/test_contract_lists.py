@@ -88,7 +88,7 @@ async def test_every_served_filter_is_honoured(env, query, names, total):
 async def test_a_combination_that_is_not_served_is_refused_naming_those_that_are(env, query):
     answer = await ask(env, LIST, query)
     assert (answer.status, answer.json["error"]["code"]) == (400, "combination_not_served")
-    assert "Served are:" in answer.json["message"]
+    assert "Supported: " in answer.json["message"]
 
 
 @pytest.mark.requirement("S09")

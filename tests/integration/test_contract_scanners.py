@@ -1,4 +1,4 @@
-"""What scanners elsewhere send and get, held against the contract (tests/support/contract.py)."""
+"""Requests and responses of external scanners, compared with the contract (tests/support/contract.py)."""
 
 import json
 
@@ -36,4 +36,4 @@ async def test_without_a_signature_nothing_is_looked_at(path):
     answer = await ask(env, f"POST /api/v1/{path}", body=b"\xff not JSON", query="a=1")
     assert (answer.status, answer.json["error"]["code"]) == (401, "invalid_signature")
     assert answer.headers["www-authenticate"] == "HMAC-SHA256"
-    assert json.loads(answer.text)["message"].startswith("Sign the request")
+    assert json.loads(answer.text)["message"].startswith("Invalid signature")

@@ -236,7 +236,7 @@ async def test_an_archive_that_ends_too_early_is_downloaded_again_later(stub, gi
     whole = repo.archive(sha)
     for cut in (whole[: len(whole) // 2], b"", packed(gzip.decompress(whole)[:1024])):
         repo.commits[sha].archive = cut
-        with pytest.raises(Deferred, match="the download broke off"):
+        with pytest.raises(Deferred, match="the download was interrupted"):
             await fetch(github)
 
 
@@ -245,7 +245,7 @@ async def test_the_archive_of_another_commit_is_refused(stub, github):
     repo = stub.repo("acme/skills", FILES)
     sha = repo.branches["main"]
     repo.commits[sha].archive = git_archive(repo.root(sha), "0" * 40, repo.commits[sha].files)
-    with pytest.raises(Refused, match="not the archive of the commit"):
+    with pytest.raises(Refused, match="not the archive of the requested commit"):
         await fetch(github)
 
 

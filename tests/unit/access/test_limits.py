@@ -1,4 +1,4 @@
-"""S21: how often one address may do a thing."""
+"""S21: how many requests one IP address may make."""
 
 import dataclasses
 from datetime import timedelta

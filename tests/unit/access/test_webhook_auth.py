@@ -1,4 +1,4 @@
-"""S19: a request of a scanner elsewhere is believed for its signature alone, and once."""
+"""S19: a request of an external scanner is accepted for its signature alone, and once."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Answers of AWS as the JSON they are."""
+"""Responses of AWS as plain JSON."""
 
 import pytest
 from botocore.exceptions import HTTPClientError

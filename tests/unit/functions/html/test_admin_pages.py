@@ -53,7 +53,7 @@ async def test_a_wrong_token_is_an_error_beside_the_field(env):
     form = {"token": "guess", "csrf_token": csrf_token_in(sign_in_page.text)}
     page = await call(env, "POST /admin/sign-in", form=form, cookies=[nonce])
     assert page.status == 401
-    assert "This token is not valid here" in page.text
+    assert "This token is invalid or was revoked" in page.text
 
 
 async def test_signing_in_needs_the_csrf_token_of_its_form(env):
@@ -133,8 +133,8 @@ async def test_a_refused_decision_keeps_what_was_typed(env):
     cookie, csrf_token = await signed_in(env, "reviewer")
     route, path = "POST /admin/review/{id}", f"/admin/review/{submission.id}"
     for form, status, text in (
-        ({"action": "approve", "why": ""}, 400, "Say why"),
-        ({"action": "block", "why": "typed with care"}, 403, "needs the role admin"),
+        ({"action": "approve", "why": ""}, 400, "A reason is required"),
+        ({"action": "block", "why": "typed with care"}, 403, "requires the role admin"),
         ({"action": "reject", "why": "typed with care", "version": "1"}, 409, "changed since"),
         ({"action": "fry", "why": "typed with care"}, 400, "must be one of"),
     ):

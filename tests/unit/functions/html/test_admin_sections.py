@@ -96,7 +96,7 @@ async def test_a_name_of_no_skill_or_of_several_is_an_error(env, greeter):
     assert (refused.status, "There is no skill" in refused.text) == (404, True)
     assert (await panel.post("/admin/skills", action="fry", name=NAME)).status == 400
     refused = await panel.post("/admin/skills", action="yank", name=NAME, version="1.0.0", why=" ")
-    assert (refused.status, "Say why" in refused.text) == (400, True)
+    assert (refused.status, "A reason is required" in refused.text) == (400, True)
 
 
 async def test_a_report_is_listed_and_resolved(env, greeter):
@@ -146,7 +146,7 @@ async def test_an_entry_that_could_not_remove_a_skill_names_it_and_how_to_retry(
         ({"skillName": NAME, "severity": "mild"}, "must be one of"),
         ({"skillName": "google", "sourceUrl": "https://evil.example/x"}, "not the address of a GitHub repository"),
         ({"skillName": "google", "global": "yes", "contentHash": "0" * 64}, "not both"),
-        ({"skillName": "google", "global": "yes", "why": ""}, "Say why"),
+        ({"skillName": "google", "global": "yes", "why": ""}, "A reason is required"),
     ],
 )
 async def test_an_entry_that_cannot_be_added_says_why_and_keeps_what_was_typed(env, form, text):

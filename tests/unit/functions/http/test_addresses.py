@@ -55,7 +55,7 @@ async def test_people_get_a_page_for_both(env):
     assert (missing.status, wrong.status, wrong.headers["allow"]) == (404, 405, "GET")
     for answer in (missing, wrong):
         assert answer.headers["content-type"].startswith("text/html")
-    assert "This address takes GET, not DELETE." in wrong.text
+    assert "This address supports GET, not DELETE." in wrong.text
 
 
 def test_every_address_knows_its_methods():

@@ -70,7 +70,7 @@ async def test_what_was_sent_is_read_and_what_was_not_has_its_default(env):
         ({"page": "x"}, "invalid_page", "`page` must be a whole number from 1 to 9."),
         ({"sortDir": "up"}, "invalid_sortDir", "`sortDir` must be one of asc, desc."),
         ({"q": "123456"}, "invalid_q", "`q` must have 1 to 5 characters."),
-        ({"sort_dir": "asc"}, "unknown_parameter", "It takes limit, sortDir, q, page."),
+        ({"sort_dir": "asc"}, "unknown_parameter", "Supported: limit, sortDir, q, page."),
     ],
     ids=str,
 )
