@@ -109,6 +109,12 @@ async def test_a_query_that_cannot_be_served_is_an_error_page(env, query):
     assert "Bad request" in page.text
 
 
+async def test_an_error_page_sets_names_as_code_and_says_what_to_do_next(env):
+    page = await call(env, "GET /queue", "/queue?state=bogus")
+    assert "<code>state</code> must be one of" in page.text
+    assert "Check the URL or form and try again." in page.text
+
+
 async def test_submissions_are_searched_by_words_and_the_words_stay_in_the_form(env):
     good = await submitted(env, a_bundle("pdf-forms"))
     await submitted(env, a_bundle("csv-cleaner"))
