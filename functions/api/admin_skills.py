@@ -137,9 +137,9 @@ async def get_reports(request: Request, query: ReportQuery) -> Answer:
 
 
 @operation("Resolve a report", gives=ReportRow, role="admin", refuses=(404, 409))
-async def settle_report(request: Request, body: WithReason, by: AdminToken) -> Answer:
+async def resolve_report(request: Request, body: WithReason, by: AdminToken) -> Answer:
     """`reason` is the resolution. 409 `already_settled` if it is already resolved."""
-    return Answer(report_of(await skill_decisions.settle_report(request.path["id"], by, body.reason)))
+    return Answer(report_of(await skill_decisions.resolve_report(request.path["id"], by, body.reason)))
 
 
 SKILL = "/api/v1/admin/skills/{owner}/{repo}/{skill}"
@@ -154,5 +154,5 @@ ROUTES = {
     f"POST {SKILL}/rescan": rescan_skill,
     f"POST {SKILL}/delete": delete_skill,
     "GET /api/v1/admin/reports": get_reports,
-    "POST /api/v1/admin/reports/{id}/settle": settle_report,
+    "POST /api/v1/admin/reports/{id}/settle": resolve_report,
 }

@@ -15,8 +15,7 @@ from shared.errors import InvalidRequest, NotFound, Unavailable
 from shared.marketplace.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs
 from shared.marketplace.reputation import name_in
 from shared.marketplace.skill_admin import source_of
-from shared.marketplace.skill_names import find_skills
-from shared.marketplace.skill_store import get_skill
+from shared.marketplace.skill_store import find_skills, get_skill
 from shared.records.skills import Skill, bump_between, is_newer
 from shared.submissions.skill_source import UPLOADS, parse_repo_url
 

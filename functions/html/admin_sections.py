@@ -191,7 +191,7 @@ ROUTES = {
     "POST /admin/pause": pause,
     "POST /admin/recount": recount,
     "POST /admin/skills": admin_skill_sections.change_skill,
-    "POST /admin/reports": admin_skill_sections.settle_report,
+    "POST /admin/reports": admin_skill_sections.resolve_report,
     "POST /admin/blocklist": admin_skill_sections.change_blocklist,
     "POST /admin/tokens": revoke,
 }

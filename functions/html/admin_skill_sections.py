@@ -54,9 +54,9 @@ async def change_skill(request: Request) -> Answer:
     return await act(request, back, show_skills, change)
 
 
-async def settle_report(request: Request) -> Answer:
+async def resolve_report(request: Request) -> Answer:
     async def resolve(session: Session, form: dict[str, str]) -> str:
-        await skill_decisions.settle_report(form.get("id", ""), session.token, form.get("why", ""))
+        await skill_decisions.resolve_report(form.get("id", ""), session.token, form.get("why", ""))
         return "settle"
 
     return await act(request, "/admin/skills", show_skills, resolve)

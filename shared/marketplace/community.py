@@ -1,25 +1,24 @@
-"""What readers do with a skill: install it, report it. One record per skill counts both, under a condition, so that
-the counts equal the requests that were answered with yes. Nothing is added without a guard: a reply that got lost and
-is asked for again would count twice.
+"""What readers do with a skill: install it, report it. One record per skill counts both, under a condition, so that the
+counts equal the requests that succeeded. Nothing is added without a guard: a lost reply that is retried would count
+twice.
 """
 
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from shared.db import get_kv
-from shared.errors import ConditionFailed, Conflict, InvalidRequest, NotFound, Unavailable
-from shared.marketplace.skill_index import ReadSkills, counts_put, facet_of, read_skills
+from shared.errors import Conflict, InvalidRequest, NotFound, Unavailable
+from shared.marketplace.skill_index import facet_of
+from shared.marketplace.skill_store import ReadSkills, counts_put, read_skills, skill_not_found, write_counts
 from shared.records.decision import Community, Trust, trust
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, query_shards, shard_of
-from shared.timing import STORE_BUDGET, attempts_within
 
 MAX_NAMES = 90  # in one request: with room for what else its transaction writes, which takes 100
 REPORT_TYPES = ("malicious", "misleading", "broken", "spam", "license", "other")
@@ -27,7 +26,7 @@ MAX_DESCRIPTION = 2000
 
 
 class ReaderReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A reader's word about a skill, for reviewers."""
+    """What a reader reports about a skill, for reviewers."""
 
     id: str
     skill_name: str
@@ -49,26 +48,26 @@ class ReportPage(NamedTuple):
 
 class Installed(NamedTuple):
     counted: list[str]
-    unknown: list[str]  # names that no skill has, or that is no longer to be installed
+    unknown: list[str]  # no such skill, or it can no longer be installed
 
 
 async def count_installs(names: Iterable[str]) -> Installed:
     """All of them or none. A name that is sent twice counts twice."""
-    asked = Counter(name.lower() for name in names)
-    if len(asked) > MAX_NAMES:
+    requested = Counter(name.lower() for name in names)
+    if len(requested) > MAX_NAMES:
         raise InvalidRequest(f"At most {MAX_NAMES} skills are counted at once.", code="too_many_skills")
     counted: list[str] = []
 
     async def build() -> list[Write]:
-        read = await read_skills(asked)
-        if read.failed or len(read.counts) < len(asked):
-            raise Unavailable("The store did not give everything that is known of these skills.")
+        read = await read_skills(requested)
+        if read.failed or len(read.counts) < len(requested):
+            raise Unavailable("The store did not return all of these skills.")
         known = {name: skill for name, skill in read.skills.items() if skill.is_listed}
         counted[:] = sorted(known)
-        return [_counted(skill, read.counts[name], installs=asked[name]) for name, skill in known.items()]
+        return [_counted(skill, read.counts[name], installs=requested[name]) for name, skill in known.items()]
 
-    await _write_when_unchanged(build)
-    return Installed(counted, sorted(asked.keys() - set(counted)))
+    await write_counts(build)
+    return Installed(counted, sorted(requested.keys() - set(counted)))
 
 
 async def add_report(name: str, type_: str, description: str, at: datetime) -> ReaderReport:
@@ -89,24 +88,24 @@ async def add_report(name: str, type_: str, description: str, at: datetime) -> R
         read = await _read_one(name)
         skill = read.skills.get(name.lower())
         if skill is None or skill.is_deleted:
-            raise NotFound(f"There is no skill {name[:80]!r} here.", code="skill_not_found")
+            raise skill_not_found(name)
         added[:] = [msgspec.structs.replace(report, skill_name=skill.name)]
         return [_report_put(added[0], ABSENT), _counted(skill, read.counts[name.lower()], open_reports=1)]
 
-    await _write_when_unchanged(build)
+    await write_counts(build)
     return added[0]
 
 
-async def settle_report(
+async def resolve_report(
     report_id: str, outcome: str, by: str, at: datetime, also: Sequence[Write] = ()
 ) -> ReaderReport:
-    """Closed, with what came of it; it no longer costs the skill any trust."""
-    settled: list[ReaderReport] = []
+    """Closed with its outcome; it no longer costs the skill any trust."""
+    resolved: list[ReaderReport] = []
 
     async def build() -> list[Write]:
         report = await get_report(report_id)
         if not report.is_open:
-            raise Conflict("Somebody settled this report before.", code="already_settled")
+            raise Conflict("This report is already resolved.", code="already_settled")
         closed = msgspec.structs.replace(
             report,
             is_open=False,
@@ -115,14 +114,14 @@ async def settle_report(
             outcome=outcome,
             record_version=report.record_version + 1,
         )
-        settled[:] = [closed]
+        resolved[:] = [closed]
         name = report.skill_name.lower()
         read = await _read_one(name)
         put = _report_put(closed, {"recordVersion": report.record_version})
         return [put, _counted(read.skills.get(name), read.counts[name], open_reports=-1), *also]
 
-    await _write_when_unchanged(build)
-    return settled[0]
+    await write_counts(build)
+    return resolved[0]
 
 
 async def get_report(report_id: str) -> ReaderReport:
@@ -146,7 +145,6 @@ async def list_reports(limit: int = 50, after: str | None = None, only_open: boo
 
 
 def trust_of(skill: Skill, counts: SkillCounts | None, at: datetime) -> Trust:
-    """What a skill has earned by now."""
     community = community_of(skill, counts, at)
     is_certified = skill.cert_tier == "CERTIFIED"
     return trust(skill.verdict, skill.judge_score, skill.has_provenance, community, is_certified, skill.is_blocked)
@@ -166,24 +164,10 @@ _REPORT = msgspec.json.Decoder(ReaderReport)
 _OPEN = "report-open"
 
 
-async def _write_when_unchanged(build: Callable[[], Awaitable[list[Write]]]) -> None:
-    """Reads and writes again while others count the same skills, with growing pauses, as long as a store call lasts."""
-    async for _ in attempts_within(STORE_BUDGET):
-        writes = await build()
-        if not writes:
-            return
-        try:
-            await get_kv().transact(partial(list, writes))
-        except ConditionFailed:
-            continue
-        return
-    raise Unavailable("Too many others count the same skill at this moment.")
-
-
 async def _read_one(name: str) -> ReadSkills:
     read = await read_skills([name])
     if read.failed or not read.counts:
-        raise Unavailable("The store did not give this skill.")
+        raise Unavailable("The store did not return this skill.")
     return read
 
 

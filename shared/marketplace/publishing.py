@@ -13,17 +13,8 @@ from shared.evidence.receipt_store import Receipt, deciding_rules
 from shared.marketplace.diffs import count_files
 from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.marketplace.external_scan_store import scan_requests
-from shared.marketplace.skill_aliases import alias_put
-from shared.marketplace.skill_index import (
-    LOOK_ALIKE,
-    alike_put,
-    counts_put,
-    no_counts,
-    skill_writes,
-    try_to_index,
-    unchanged_check,
-)
-from shared.marketplace.skill_store import version_put
+from shared.marketplace.skill_index import LOOK_ALIKE, look_alike_put, try_to_index
+from shared.marketplace.skill_store import alias_put, counts_put, new_counts, skill_writes, unchanged_check, version_put
 from shared.records.skills import (
     Skill,
     SkillVersion,
@@ -143,8 +134,8 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     version = _version_of(skill, publication.diff_summary)
     writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]
     if current is None:
-        writes.append(counts_put(no_counts(skill), expect=None))
-        writes += [] if LOOK_ALIKE in deciding_rules(publication.report) else [alike_put(skill.name)]
+        writes.append(counts_put(new_counts(skill), expect=None))
+        writes += [] if LOOK_ALIKE in deciding_rules(publication.report) else [look_alike_put(skill.name)]
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 

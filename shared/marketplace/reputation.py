@@ -7,10 +7,8 @@ from typing import NamedTuple
 from shared.db import get_settings
 from shared.errors import Unavailable
 from shared.evidence.blocklist import BlockEntry, find_block
-from shared.marketplace.author_store import count_blocked
 from shared.marketplace.skill_admin import source_of
-from shared.marketplace.skill_aliases import find_namesakes
-from shared.marketplace.skill_store import find_skill
+from shared.marketplace.skill_store import find_names_by_slug, find_skill, get_blocked_counts
 from shared.records.skills import Skill
 from shared.records.submissions import Submission
 from shared.submissions.skill_source import UPLOADS
@@ -57,7 +55,7 @@ async def _find_named(name: str, source: str | None) -> Skill | None:
     if source is not None:
         skill = await find_skill(name_in(source, name))
         return skill if skill and source_of(skill) == source else None
-    namesakes = await find_namesakes(name, limit=1)
+    namesakes = await find_names_by_slug(name, limit=1)
     return await find_skill(namesakes.names[0]) if namesakes.names and not namesakes.has_more else None
 
 
@@ -66,7 +64,7 @@ async def _find_taint(source: str | None, skill: Skill | None) -> str | None:
     if source is None or source == UPLOADS:
         return None
     owner = source.split("/")[-2]
-    blocked = (await count_blocked([owner])).get(owner)
+    blocked = (await get_blocked_counts([owner])).get(owner)
     if blocked is None:
         raise Unavailable("What is known of this author could not be read.")
     others = blocked - bool(skill and skill.is_blocked)

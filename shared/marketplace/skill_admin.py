@@ -17,9 +17,8 @@ from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, 
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.external_scan_dispatch import configured_scanners
 from shared.marketplace.external_scan_store import scan_requests
-from shared.marketplace.skill_aliases import alias_removal
-from shared.marketplace.skill_index import skill_writes, try_to_index
-from shared.marketplace.skill_store import get_skill, get_versions, version_put
+from shared.marketplace.skill_index import try_to_index
+from shared.marketplace.skill_store import alias_removal, get_skill, get_versions, skill_writes, version_put
 from shared.records.skills import Skill, SkillVersion, version_metadata_of
 from shared.records.submissions import CATEGORIES, Change, State, Submission, move
 from shared.storage.kv import Put, Write

@@ -13,16 +13,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from shared.db import get_kv
-from shared.marketplace.skill_index import (
-    FACETS,
-    NAMES,
-    WORDS,
-    ReadSkills,
-    facet_of,
-    facet_partition,
-    installs_order,
-    read_skills,
-)
+from shared.marketplace.skill_index import FACETS, NAMES, WORDS, facet_of
+from shared.marketplace.skill_store import ReadSkills, facet_partition, installs_order, read_skills
 from shared.records.search_words import LONGEST_WORD, begins, is_match, joined, query_words, skill_words
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.kv import LISTS, Query, Row, complete_until, query_shards, rows_per_partition

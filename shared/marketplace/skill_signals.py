@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from shared.db import now
-from shared.marketplace.author_store import count_blocked
 from shared.marketplace.community import trust_of
 from shared.marketplace.repo_health_store import RepoHealth, find_repo_healths
+from shared.marketplace.skill_store import get_blocked_counts
 from shared.records.decision import Trust
 from shared.records.skills import Skill, SkillCounts, full_name, split_name
 
@@ -26,7 +26,7 @@ class SkillSignals(NamedTuple):
 async def get_skill_signals(skills: Sequence[Skill], counts: Mapping[str, SkillCounts]) -> dict[str, SkillSignals]:
     """By name. `counts` by the name in lower case."""
     sources = {skill.repo_url.lower() for skill in skills if skill.repo_url}
-    healths, blocked = await asyncio.gather(find_repo_healths(sources), count_blocked(map(_owner, skills)))
+    healths, blocked = await asyncio.gather(find_repo_healths(sources), get_blocked_counts(map(_owner, skills)))
     at = now()
     return {skill.name: _standing(skill, counts.get(skill.name.lower()), healths, blocked, at) for skill in skills}
 

@@ -13,16 +13,8 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed
-from shared.marketplace.skill_index import (
-    ReadSkills,
-    alike_put,
-    counts_put,
-    facet_of,
-    get_page_of_names,
-    index_puts,
-    no_counts,
-    read_skills,
-)
+from shared.marketplace.skill_index import facet_of, index_puts, look_alike_put
+from shared.marketplace.skill_store import ReadSkills, counts_put, get_page_of_names, new_counts, read_skills
 from shared.storage.kv import ABSENT, Expect, Key, Put, Write
 from shared.submissions.submission_store import get_page_of_ids, get_submissions_fresh, words_of
 
@@ -59,7 +51,7 @@ async def _mend_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]
     read = await read_skills(names)
     skills = [read.skills[name] for name in names if name in read.skills]
     alike: dict[Key, Put] = {}
-    for put in (alike_put(skill.name) for skill in skills):
+    for put in (look_alike_put(skill.name) for skill in skills):
         alike.setdefault(put.key, put)
     wanted = [put for skill in skills for put in index_puts(skill)]
     missing, failed = await _mend([*wanted, *alike.values()])
@@ -89,7 +81,7 @@ async def _mend_counts(read: ReadSkills) -> int:
         skill = read.skills.get(name)
         if skill is None or counts.category == facet_of(skill, "category"):
             continue
-        after = msgspec.structs.replace(no_counts(skill), installs=counts.installs, open_reports=counts.open_reports)
+        after = msgspec.structs.replace(new_counts(skill), installs=counts.installs, open_reports=counts.open_reports)
         after = msgspec.structs.replace(after, record_version=counts.record_version + 1)
         try:
             expect: Expect = {"recordVersion": counts.record_version} if counts.record_version else ABSENT

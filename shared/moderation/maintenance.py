@@ -8,12 +8,16 @@ from shared.access.audit import audit_put, reason_of
 from shared.access.auth import Revocation, get_tokens, require_role, revocation_key, token_id
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, NotFound
-from shared.marketplace.skill_aliases import alias_put
-from shared.marketplace.skill_index import counts_put, no_counts, skill_key, skill_put, try_to_index
+from shared.marketplace.skill_index import try_to_index
 from shared.marketplace.skill_store import (
+    alias_put,
+    counts_put,
     enumerate_published_skills,
     find_skill,
     get_versions,
+    new_counts,
+    skill_key,
+    skill_put,
     version_key,
     version_put,
 )
@@ -104,12 +108,14 @@ async def _rename(skill: Skill, name: str) -> bool:
     the skill is under one name or the other with all its versions."""
     versions = await get_versions(skill.name)
     copies = [version_put(msgspec.structs.replace(version, name=name)) for version in versions]
-    leftovers = [Delete(version_key(version), {"pk": f"version:{skill.name}"}) for version in versions]
+    leftovers = [
+        Delete(version_key(skill.name, version.version), {"pk": f"version:{skill.name}"}) for version in versions
+    ]
     renamed = msgspec.structs.replace(skill, name=name, unindexed_since=now())
     writes: list[Write] = [
         skill_put(renamed, ABSENT),
         alias_put(name),
-        counts_put(no_counts(renamed), expect=None),
+        counts_put(new_counts(renamed), expect=None),
         Delete(skill_key(skill.name), {"recordVersion": skill.record_version}),
         *count_skill(skill, renamed),
     ]

@@ -13,9 +13,15 @@ from shared.marketplace import community, skill_admin
 from shared.marketplace.community import ReaderReport
 from shared.marketplace.reputation import FULL_NAME, source_named
 from shared.marketplace.skill_admin import source_of
-from shared.marketplace.skill_aliases import get_namesakes
-from shared.marketplace.skill_index import read_skills
-from shared.marketplace.skill_store import LONGEST_NAME, Enumerated, enumerate_skills, find_skill, get_skill
+from shared.marketplace.skill_store import (
+    LONGEST_NAME,
+    Enumerated,
+    enumerate_skills,
+    find_skill,
+    get_names_by_slug,
+    get_skill,
+    read_skills,
+)
 from shared.records.skills import Skill
 from shared.storage.kv import Put
 from shared.storage.secret_store import AdminToken
@@ -109,12 +115,12 @@ async def delete_skill(name: str, by: AdminToken, why: str) -> Skill:
     return await find_skill(skill.name) or skill
 
 
-async def settle_report(report_id: str, by: AdminToken, why: str) -> ReaderReport:
+async def resolve_report(report_id: str, by: AdminToken, why: str) -> ReaderReport:
     """What came of it, in words: it no longer costs the skill any trust."""
     require_role(by, "admin")
     reason = reason_of(why)
     audit = audit_put(by, "settle report", report_id, reason)
-    return await community.settle_report(report_id, reason, by.name, now(), [audit])
+    return await community.resolve_report(report_id, reason, by.name, now(), [audit])
 
 
 async def _about(name: str, action: str, by: AdminToken, why: str, more: str = "") -> tuple[Skill, str, Put]:
@@ -143,7 +149,7 @@ async def _take_out(name: str, entry: BlockEntry, by: AdminToken) -> bool:
 async def _named_by(entry: BlockEntry) -> Enumerated:
     """Skills in the marketplace or withdrawn: what is withdrawn can still be looked at, and put back."""
     is_full = FULL_NAME.fullmatch(entry.skill_name)
-    read = await read_skills([entry.skill_name] if is_full else await get_namesakes(entry.skill_name), False)
+    read = await read_skills([entry.skill_name] if is_full else await get_names_by_slug(entry.skill_name), False)
     found = list(read.skills.values())
     if entry.content_hash:
         everything = await enumerate_skills()

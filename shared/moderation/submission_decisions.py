@@ -17,8 +17,7 @@ from shared.evidence.receipt_store import clearance_of, clearance_put, find_rece
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.publishing import publish
 from shared.marketplace.skill_admin import block_target, blocked, unblock_skill, unblocked
-from shared.marketplace.skill_index import skill_writes, unchanged_check
-from shared.marketplace.skill_store import find_skill, get_skill
+from shared.marketplace.skill_store import find_skill, get_skill, skill_writes, unchanged_check
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
 from shared.storage.kv import Write

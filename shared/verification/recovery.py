@@ -10,8 +10,8 @@ from shared.db import get_queue, now
 from shared.errors import LostLease, Unavailable
 from shared.evidence.receipt_store import find_receipt
 from shared.marketplace.publishing import publish
-from shared.marketplace.skill_index import get_unindexed, index_skill, read_skills
-from shared.marketplace.skill_store import find_skill
+from shared.marketplace.skill_index import get_unindexed, index_skill
+from shared.marketplace.skill_store import find_skill, read_skills
 from shared.records.submissions import ACTIVE_STATES, Rescue, State, Submission, is_id, move, rescue_of
 from shared.submissions.pause import find_pause
 from shared.submissions.submission_store import (

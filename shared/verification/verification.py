@@ -21,7 +21,8 @@ from shared.evidence.receipt_store import (
 )
 from shared.github.archive import AnomalyKind
 from shared.marketplace.publishing import deleted_reason
-from shared.marketplace.skill_index import LOOK_ALIKE, alike_key, alike_name, decode_skill, is_confusable, skill_key
+from shared.marketplace.skill_index import LOOK_ALIKE, decode_look_alike, is_confusable, look_alike_key
+from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
@@ -108,7 +109,7 @@ async def _fetch(held: LeasedSubmission) -> Fetched:
 async def _read_known(submission: Submission, content_hash: str, unscanned: str) -> _Known:
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
     receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_key(content_hash)
-    skill, alike = skill_key(submission.skill_name), alike_key(submission.skill_name)
+    skill, alike = skill_key(submission.skill_name), look_alike_key(submission.skill_name)
     read = await get_kv().get_many([*blocks, receipt, clearance, skill, alike])
     if read.failed:
         raise Unavailable("Not everything that is known of this skill could be read.")
@@ -124,7 +125,7 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
 
 def _confused_with(name: str, alike: str | None) -> str | None:
     """Checked only for a new name: an approved one was reviewed with this finding."""
-    other = None if alike is None else alike_name(alike)
+    other = None if alike is None else decode_look_alike(alike)
     return other if other and is_confusable(name, other) else None
 
 

@@ -186,8 +186,8 @@ def counted_to_the_end(role="admin", **body):
 
 
 def test_a_recount_finds_drift_a_repair_takes_it_away_and_only_an_admin_repairs(function_env, moto_url, monkeypatch):
-    monkeypatch.setattr("shared.moderation.recount_walk.RECORDS_PER_PAGE", 1)
-    monkeypatch.setattr("shared.moderation.recount_walk.PAGES_AT_ONCE", 1)
+    monkeypatch.setattr("shared.moderation.recount.RECORDS_PER_PAGE", 1)
+    monkeypatch.setattr("shared.moderation.recount.PAGES_AT_ONCE", 1)
     scenes.held()
     scenes.waiting()
     key = {"pk": {"S": "stats:3"}, "sk": {"S": "."}}

@@ -7,11 +7,10 @@ from functools import partial
 import pytest
 
 from shared.marketplace import skill_search
-from shared.marketplace.community import add_report, count_installs, list_reports, settle_report
+from shared.marketplace.community import add_report, count_installs, list_reports, resolve_report
 from shared.marketplace.skill_admin import block_skill, unblock_skill, yank_version
-from shared.marketplace.skill_index import read_skills, skill_put
 from shared.marketplace.skill_search import SkillQuery, list_skills
-from shared.marketplace.skill_store import get_skill
+from shared.marketplace.skill_store import get_skill, read_skills, skill_put
 from shared.moderation.index_rebuild import rebuild_index
 from shared.moderation.maintenance import migrate_skill_slugs
 from shared.records.search_words import is_match, query_words, skill_words
@@ -108,7 +107,7 @@ async def test_installs_and_reports_of_one_moment_are_all_counted(env, request):
     counts = (await within(env, lambda: read_skills(["a/b/hot", "a/b/cold"]))).counts
     assert [(c.installs, c.open_reports) for c in counts.values()] == [(movers, 3), (movers, 0)]
     page = await within(env, lambda: list_reports(2))
-    await within(env, lambda: settle_report(page.reports[0].id, "was spam", "ann", env.clock()))
+    await within(env, lambda: resolve_report(page.reports[0].id, "was spam", "ann", env.clock()))
     assert len((await within(env, list_reports)).reports) == 2
     assert len((await within(env, lambda: list_reports(only_open=False))).reports) == 3
 

@@ -8,7 +8,7 @@ import pytest
 from functions.skills_api import handler
 from functions.submissions_api import handler as submissions
 from shared.marketplace.skill_admin import block_skill, delete_skill, unblock_skill, yank_version
-from shared.marketplace.skill_index import counts_key
+from shared.marketplace.skill_store import counts_key
 from shared.storage.content import pack
 from tests.support.catalogue import a_skill
 from tests.support.http import call, error_of

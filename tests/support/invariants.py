@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from shared.marketplace.skill_index import counts_key, decode_skill, index_puts, installs_order
+from shared.marketplace.skill_index import index_puts
+from shared.marketplace.skill_store import counts_key, decode_skill, installs_order
 from shared.records.skills import Skill, SkillVersion
 from shared.records.submissions import (
     ACTIVE_STATES,

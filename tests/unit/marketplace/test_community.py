@@ -12,11 +12,11 @@ from shared.marketplace.community import (
     count_installs,
     get_report,
     list_reports,
-    settle_report,
+    resolve_report,
     trust_of,
 )
-from shared.marketplace.skill_index import counts_key, read_skills, skill_key
 from shared.marketplace.skill_search import SkillQuery, list_skills
+from shared.marketplace.skill_store import counts_key, read_skills, skill_key
 from shared.records.decision import OFTEN_INSTALLED, OLD_ENOUGH
 from shared.records.skills import SkillCounts
 from shared.storage.kv import Key, Put
@@ -134,12 +134,12 @@ async def test_a_report_is_listed_newest_first_counted_and_settled_once(env):
     assert await open_reports(env) == await open_reports(env, 1) == await open_reports(env, 2) == ids
     assert (await counts(env)).open_reports == 5
     assert {report.skill_name for report in made} == {NAME}
-    settled = await within(env, lambda: settle_report(ids[0], "nothing found", "ann", env.clock(), [AUDIT]))
+    settled = await within(env, lambda: resolve_report(ids[0], "nothing found", "ann", env.clock(), [AUDIT]))
     assert (settled.is_open, settled.settled_by, settled.outcome) == (False, "ann", "nothing found")
     assert AUDIT.key in env.kv.items
     assert (await counts(env)).open_reports == 4
     with pytest.raises(Conflict) as before:
-        await within(env, lambda: settle_report(ids[0], "again", "bob", env.clock()))
+        await within(env, lambda: resolve_report(ids[0], "again", "bob", env.clock()))
     assert before.value.code == "already_settled"
     assert (await within(env, lambda: get_report(ids[0]))).settled_by == "ann"
     assert await open_reports(env) == ids[1:]
@@ -174,7 +174,7 @@ async def test_a_report_about_a_skill_that_is_gone_can_still_be_settled(env):
     await put_skills(env.kv, a_skill(NAME))
     report = await reported(env)
     del env.kv.items[skill_key(NAME)]
-    assert not (await within(env, lambda: settle_report(report.id, "gone", "ann", env.clock()))).is_open
+    assert not (await within(env, lambda: resolve_report(report.id, "gone", "ann", env.clock()))).is_open
 
 
 # --- trust ----------------------------------------------------------------------------------------------------------

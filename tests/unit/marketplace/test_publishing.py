@@ -8,8 +8,7 @@ import pytest
 from shared.errors import LostLease
 from shared.evidence.blocklist import block_put, entry_for
 from shared.marketplace.publishing import publish
-from shared.marketplace.skill_index import skill_key, skill_put
-from shared.marketplace.skill_store import find_skill, get_skill, get_versions
+from shared.marketplace.skill_store import find_skill, get_skill, get_versions, skill_key, skill_put
 from shared.records.submissions import State, reopen
 from shared.storage.kv import Key
 from shared.submissions import intake

@@ -5,9 +5,9 @@ import pytest
 
 from shared.marketplace.community import count_installs
 from shared.marketplace.skill_admin import yank_version
-from shared.marketplace.skill_index import counts_key, index_skill, skill_put
+from shared.marketplace.skill_index import index_skill
 from shared.marketplace.skill_search import SkillQuery, list_skills
-from shared.marketplace.skill_store import find_skill
+from shared.marketplace.skill_store import counts_key, find_skill, skill_put
 from shared.submissions import intake
 from tests.support.builders import processed
 from tests.support.catalogue import a_skill, put_skills
@@ -26,13 +26,18 @@ async def by_installs(env, category):
 @pytest.mark.requirement("I14")
 async def test_a_version_of_another_category_moves_the_skill_with_its_installs_to_that_order():
     class Installing(MemoryKV):
-        """While the record of its installs is moved, somebody installs it."""
+        """An install is counted while the record of its installs is moved."""
 
-        async def put(self, put):
-            if put.key == counts_key(NAME) and '"category":"farm"' in put.doc and not done:
-                done.append(put)
+        async def transact(self, build):
+            writes = build()
+            if (
+                [write.key for write in writes] == [counts_key(NAME)]
+                and '"category":"farm"' in writes[0].doc
+                and not done
+            ):
+                done.append(writes)
                 await count_installs([NAME])
-            await super().put(put)
+            return await super().transact(lambda: writes)
 
     def files(category):
         told = f"name: greeter\ndescription: Greets.\nmetadata:\n  category: {category}\n"

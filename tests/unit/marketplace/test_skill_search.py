@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from shared.errors import Unavailable
 from shared.marketplace import skill_search
-from shared.marketplace.skill_index import counts_key, skill_key
 from shared.marketplace.skill_search import SkillQuery, list_skills, search_skills
+from shared.marketplace.skill_store import counts_key, skill_key
 from shared.records.search_words import MAX_SKILL_WORDS, is_match, query_words, skill_words
 from shared.submissions import word_index
 from tests.support.catalogue import a_skill, fill, put_skills

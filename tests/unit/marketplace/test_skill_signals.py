@@ -3,14 +3,11 @@
 import pytest
 
 from shared.errors import Conflict, Unavailable
-from shared.marketplace.author_store import blocked_count, count_blocked
 from shared.marketplace.repo_health_store import RepoHealth, RepoStatus, _put
 from shared.marketplace.reputation import get_reputation
 from shared.marketplace.skill_admin import block_skill, delete_skill, unblock_skill
-from shared.marketplace.skill_index import skill_writes
-from shared.marketplace.skill_names import find_skills
 from shared.marketplace.skill_signals import get_skill_signals
-from shared.marketplace.skill_store import get_skill
+from shared.marketplace.skill_store import blocked_count_adds, find_skills, get_blocked_counts, get_skill, skill_writes
 from shared.records.skills import bump_between, is_newer
 from shared.storage.kv import Add, Key
 from tests.support.catalogue import a_skill, put_skills
@@ -37,11 +34,11 @@ async def test_blocking_counts_once_and_lifting_takes_it_back(env):
     await put_skills(env.kv, a_skill("Acme/a/one", 1), a_skill("acme/b/two", 2))
     for name in ("acme/a/one", "acme/a/one", "acme/b/two"):
         await within(env, lambda name=name: block_skill(name, "It phones home.", "admin:anna"))
-    assert await within(env, lambda: count_blocked(["ACME", "beta"])) == {"acme": 2, "beta": 0, "uploads": 0}
+    assert await within(env, lambda: get_blocked_counts(["ACME", "beta"])) == {"acme": 2, "beta": 0, "uploads": 0}
     await within(env, lambda: unblock_skill("acme/a/one", "It does not.", "admin:anna"))
     with pytest.raises(Conflict):
         await within(env, lambda: unblock_skill("acme/a/one", "It does not.", "admin:anna"))
-    assert (await within(env, lambda: count_blocked(["acme"])))["acme"] == 1
+    assert (await within(env, lambda: get_blocked_counts(["acme"])))["acme"] == 1
 
 
 async def test_a_blocked_skill_that_is_deleted_still_taints(env):
@@ -68,7 +65,7 @@ async def test_whatever_lifts_a_block_takes_the_count_back(env):
 
 def test_uploads_are_not_counted():
     skill = a_skill("uploads/anonymous/x")
-    assert blocked_count(skill, a_skill("uploads/anonymous/x", is_blocked=True)) == []
+    assert blocked_count_adds(skill, a_skill("uploads/anonymous/x", is_blocked=True)) == []
 
 
 async def test_what_cannot_be_read_of_an_author_is_unknown():

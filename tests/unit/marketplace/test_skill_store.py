@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from shared.errors import Conflict, NotFound, Unavailable
-from shared.marketplace.skill_index import skill_key, skill_put
 from shared.marketplace.skill_search import get_published_skills_list
-from shared.marketplace.skill_store import enumerate_published_skills, find_skill, get_skill
+from shared.marketplace.skill_store import enumerate_published_skills, find_skill, get_skill, skill_key, skill_put
 from shared.storage.documents import encode
 from shared.storage.kv import Key, Put
 from tests.support.builders import processed, submitted

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.marketplace.skill_index import counts_put
 from shared.marketplace.skill_search import SkillQuery, list_skills, search_skills
+from shared.marketplace.skill_store import counts_put
 from shared.moderation.index_rebuild import rebuild_index
 from shared.records.skills import SkillCounts
 from shared.submissions.submission_search import search_submissions

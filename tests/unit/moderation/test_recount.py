@@ -11,8 +11,8 @@ import pytest
 from shared.access.audit import get_audit
 from shared.errors import Conflict, Forbidden, Unavailable
 from shared.marketplace.skill_admin import block_skill, delete_skill, yank_version
-from shared.marketplace.skill_index import skill_put
-from shared.moderation import maintenance, recount, recount_walk
+from shared.marketplace.skill_store import skill_put
+from shared.moderation import maintenance, recount
 from shared.moderation.maintenance import migrate_skill_slugs
 from shared.records.submissions import State
 from shared.storage.kv import ABSENT, Key, shard_of
@@ -209,8 +209,8 @@ async def test_records_that_cannot_be_read_leave_their_counter_without_a_verdict
 
 @pytest.fixture
 def small_pages(monkeypatch):
-    monkeypatch.setattr(recount_walk, "RECORDS_PER_PAGE", 5)
-    monkeypatch.setattr(recount_walk, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(recount, "RECORDS_PER_PAGE", 5)
+    monkeypatch.setattr(recount, "PAGES_AT_ONCE", 1)
 
 
 async def in_calls(env, between=None, run_id=None):
@@ -332,10 +332,10 @@ async def test_two_who_go_on_with_one_count_count_every_page_once(env, small_pag
 async def test_a_late_page_of_somebody_else_does_not_turn_a_count_back(env, small_pages):
     await filled(env, 12)
     early = (await within(env, recount.continue_recount)).run_id
-    behind = await within(env, lambda: recount_walk.get_run(early))
+    behind = await within(env, lambda: recount.get_run(early))
     assert (await in_calls(env, run_id=early))[-1].checked == 12
-    assert (await within(env, lambda: recount_walk.walk(behind))).checked == 12
-    assert (await within(env, lambda: recount_walk.get_run(early))).is_walked
+    assert (await within(env, lambda: recount.walk(behind))).checked == 12
+    assert (await within(env, lambda: recount.get_run(early))).is_walked
 
 
 async def test_pages_end_where_a_partition_was_cut_so_nothing_is_counted_twice(env, monkeypatch):
@@ -380,7 +380,7 @@ async def test_a_count_that_was_left_alone_is_over_before_the_feed_forgets(env, 
         with pytest.raises(Conflict) as over:
             await within(env, lambda lost=lost: recount.continue_recount(lost))
         assert over.value.code == "recount_expired"
-    longest = recount_walk.LONGEST_RUN + 2 * recount.CLOCKS_APART
+    longest = recount.LONGEST_RUN + 2 * recount.CLOCKS_APART
     assert longest < FEED_TTL
 
 

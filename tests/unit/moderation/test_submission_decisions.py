@@ -7,8 +7,7 @@ from shared.errors import ConditionFailed, Conflict, Forbidden, InvalidRequest, 
 from shared.evidence.blocklist import add_block, entry_for, list_blocks, remove_block
 from shared.evidence.receipt_store import receipt_put
 from shared.marketplace.skill_admin import block_by_rule, yank_version
-from shared.marketplace.skill_index import skill_key
-from shared.marketplace.skill_store import find_skill
+from shared.marketplace.skill_store import find_skill, skill_key
 from shared.moderation import maintenance, submission_decisions
 from shared.records.submissions import LEGAL_MOVES, PARKED_STATES, State
 from shared.storage.kv import Key

@@ -195,8 +195,8 @@ async def test_what_was_blocked_by_a_person_is_lifted_from_the_review(env, greet
 
 
 async def test_a_recount_of_many_records_shows_its_progress_and_continues(env, monkeypatch):
-    monkeypatch.setattr("shared.moderation.recount_walk.RECORDS_PER_PAGE", 2)
-    monkeypatch.setattr("shared.moderation.recount_walk.PAGES_AT_ONCE", 1)
+    monkeypatch.setattr("shared.moderation.recount.RECORDS_PER_PAGE", 2)
+    monkeypatch.setattr("shared.moderation.recount.PAGES_AT_ONCE", 1)
     for n in range(3):
         await submitted(env, a_bundle(f"counted-{n}"))
     panel = await Panel.open(env)
