@@ -1,4 +1,4 @@
-"""What is known to be bad: by name in its source, by name anywhere, by content, and by likeness to blocked content.
+"""What is blocked: by name in its source, by name anywhere, by content, and by similarity to blocked content.
 
 An entry is scoped to the name and source it was made for. Only one without a source bans the name everywhere: blocking
 one "google" skill must not block every skill of that name.
@@ -16,7 +16,7 @@ from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import ABSENT, LISTS, Delete, Expect, Key, Put, Write, ids_of, shard_of
 
 SEVERITIES = ("low", "medium", "high", "critical")
-MAX_ALIKE = 50  # content hashes per band
+MAX_SIMILAR = 50  # content hashes per band
 MAX_EVIDENCE = 20
 
 
@@ -30,8 +30,8 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     evidence_urls: tuple[str, ...] = ()
     discovered_at: datetime
     updated_at: datetime | None = None  # None: as it was found
-    # The skill whose block made it, in lower case: lifting that block takes it away. None: a person or a scanner made
-    # it, or it stands for more than one of them, so only a person removes it.
+    # The skill whose block added it, in lower case: lifting that block removes it. None: a person or a scanner added
+    # it, or more than one of them did, so only a person removes it.
     origin: str | None = None
     version: int = 1
 
@@ -78,7 +78,7 @@ async def find_block(skill_name: str, source: str, content_hash: str | None = No
 
 
 async def find_bans(content_hashes: Iterable[str]) -> dict[str, BlockEntry]:
-    """Which of this content is banned, wherever it turns up, and why."""
+    """The entries that ban one of these contents in any source."""
     keys = {_key(f"hash:{content_hash}"): content_hash for content_hash in content_hashes}
     read = await get_kv().get_many(keys)
     if read.failed:
@@ -96,15 +96,15 @@ async def add_block(entry: BlockEntry, also: Sequence[Write] = ()) -> BlockEntry
     try:
         await get_kv().transact(lambda: [put, *also])
     except ConditionFailed as error:
-        raise Conflict("Somebody else changed this entry at the same moment.", code="changed_meanwhile") from error
+        raise Conflict("This entry changed at the same moment.", code="changed_meanwhile") from error
     return entry
 
 
 async def block_put(entry: BlockEntry) -> tuple[BlockEntry, Put]:
-    """What adds or sharpens an entry, for the transaction of its caller: severity only ever rises."""
+    """Adds an entry or raises its severity, for the transaction of the caller: severity only ever rises."""
     old = await find_entry(entry.id)
     if old:
-        entry = _sharpened(old, entry)
+        entry = _merged(old, entry)
     return entry, _put(entry, {"version": old.version} if old else ABSENT)
 
 
@@ -134,29 +134,29 @@ async def list_blocks() -> tuple[list[BlockEntry], list[str]]:
     return sorted(entries, key=lambda entry: entry.discovered_at, reverse=True), unread
 
 
-async def remembering_puts(signatures: Mapping[str, Sequence[int]]) -> list[Put]:
-    """What catches copies of this content from now on, under any name, for the transaction that blocks it."""
+async def signature_puts(signatures: Mapping[str, Sequence[int]]) -> list[Put]:
+    """For the transaction that blocks it: copies of this content are found from now on, under any name."""
     puts = []
     for key, band in (await _read_bands(signatures)).items():
         known = band.signatures if band else {}
         new = {each: tuple(signatures[each]) for each in _in_band(key, signatures) if each not in known}
-        if new and len(known) + len(new) <= MAX_ALIKE:
+        if new and len(known) + len(new) <= MAX_SIMILAR:
             puts.append(_band_put(key, {**known, **new}, band))
     return puts
 
 
-async def forgetting_puts(signatures: Mapping[str, Sequence[int]]) -> list[Put]:
-    """What makes copies of this content welcome again, for the transaction that lifts its block."""
+async def signature_removals(signatures: Mapping[str, Sequence[int]]) -> list[Put]:
+    """For the transaction that lifts its block: copies of this content are no longer found."""
     bands = {key: band for key, band in (await _read_bands(signatures)).items() if band}
     return [
-        _band_put(key, {each: alike for each, alike in band.signatures.items() if each not in signatures}, band)
+        _band_put(key, {each: known for each, known in band.signatures.items() if each not in signatures}, band)
         for key, band in bands.items()
         if band.signatures.keys() & signatures.keys()
     ]
 
 
-async def find_alike(signature: Sequence[int]) -> tuple[str, float] | None:
-    """The blocked content this one resembles most, with the estimated share in common."""
+async def find_similar(signature: Sequence[int]) -> tuple[str, float] | None:
+    """The most similar blocked content, with the estimated share in common."""
     read = await get_kv().get_many(_band_keys(signature))
     known: dict[str, Sequence[int]] = {}
     for doc in read.found.values():
@@ -187,7 +187,7 @@ def _put(entry: BlockEntry, expect: Expect) -> Put:
     return Put(_key(entry.id), encode(entry), attrs, expect)
 
 
-def _sharpened(old: BlockEntry, new: BlockEntry) -> BlockEntry:
+def _merged(old: BlockEntry, new: BlockEntry) -> BlockEntry:
     return msgspec.structs.replace(
         new,
         severity=max(old.severity, new.severity, key=SEVERITIES.index),
@@ -203,7 +203,7 @@ async def _read_bands(signatures: Mapping[str, Sequence[int]]) -> dict[Key, _Ban
     keys = sorted({key for signature in signatures.values() for key in _band_keys(signature)})
     read = await get_kv().get_many(keys)
     if read.failed:
-        raise Unavailable("What is known of copies could not be read.")
+        raise Unavailable("The signatures of blocked content could not be read.")
     return {key: _BAND.decode(read.found[key]) if key in read.found else None for key in keys}
 
 

@@ -1,8 +1,8 @@
-"""Tier 2: a language model reads the skill as data and says what it would do to its user.
+"""Tier 2: a language model reads the skill as data and judges what it would do to its user.
 
-The skill was written by a stranger who may want it published. So it stands between random delimiters, every answer
-must repeat a nonce that the skill cannot know, and a concern must quote what is really there: anything else makes the
-answer void. Whatever the judge says, it cannot clear a block rule (shared/records/decision.py).
+The skill was written by a stranger who wants it published. So it is put between random delimiters, every answer must
+repeat a nonce that the skill cannot know, and a concern must quote the skill literally: anything else makes the answer
+void. No judgement can clear a block rule (shared/records/decision.py).
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from shared.storage.content import Files
 from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
 
-MAX_ASKS = 3  # a void answer is asked for again twice
+MAX_TRIES = 3  # a void answer is retried twice
 MAX_TOKENS = 2000
 SHORTEST_QUOTE = 4
 TOOL = "report"
@@ -70,7 +70,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """What the author reads, when this decides."""
+        """For the author, when this decides."""
         if not self.concerns:
             return self.intent
         first = self.concerns[0]
@@ -81,11 +81,11 @@ async def judge_skill(files: Files, report_summary: str) -> Judgement | NotJudge
     """Raises Deferred when the judge cannot be reached; everything else is a result."""
     settings = get_settings()
     if settings.judge == "none":
-        return NotJudged(Why.NOT_CONFIGURED, "No judge is configured, so nobody weighed what a scan cannot see.")
+        return NotJudged(Why.NOT_CONFIGURED, "No judge is configured, so only the static scan was done.")
     if sum(len(path) + len(data) for path, data in files.items()) > settings.judge_max_bytes:
         return NotJudged(Why.TOO_LARGE, f"It is larger than the {settings.judge_max_bytes} bytes the judge reads.")
     ends_at = asyncio.get_running_loop().time() + seconds_to_wait(JUDGE_BUDGET)
-    for attempt in range(MAX_ASKS):
+    for attempt in range(MAX_TRIES):
         if attempt:
             await asyncio.sleep(attempt * random.uniform(0.1, 0.3) * TIME_SCALE)  # noqa: S311 - spreads load
         question = Question.about(files, report_summary)
@@ -96,11 +96,11 @@ async def judge_skill(files: Files, report_summary: str) -> Judgement | NotJudge
             count(Watched.JUDGE_ERRORS)
         except _Stop as stop:
             return stop.result
-    return NotJudged(Why.VOID, f"The judge gave no usable answer in {MAX_ASKS} tries.")
+    return NotJudged(Why.VOID, f"The judge gave no usable answer in {MAX_TRIES} tries.")
 
 
 class Question(NamedTuple):
-    """What is asked once. Never reused: a nonce that was seen is no nonce."""
+    """One request to the judge. Never reused: a nonce that was seen is no nonce."""
 
     nonce: str
     instructions: str
@@ -124,7 +124,7 @@ class Question(NamedTuple):
 
 
 class VoidAnswer(PlatformError):
-    """An answer that cannot be believed."""
+    """An answer that cannot be trusted."""
 
 
 def read_answer(answer: dict[str, Any], question: Question, files: Files, model_id: str) -> Judgement:
@@ -151,7 +151,7 @@ class _Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Stop(Exception):
-    """Asking again would not help."""
+    """A retry would not help."""
 
     def __init__(self, result: NotJudged) -> None:
         super().__init__(result.reason)
@@ -164,7 +164,7 @@ async def _judge_once(question: Question, files: Files, ends_at: float) -> Judge
     if reservation is None:
         raise _Stop(NotJudged(Why.OVER_BUDGET, "The judge's budget for today is used up."))
     try:
-        answer = await _ask(question.params(settings.judge_model_id), ends_at)
+        answer = await _call_judge(question.params(settings.judge_model_id), ends_at)
     except Deferred:
         await _give_back(reservation)
         raise
@@ -172,24 +172,24 @@ async def _judge_once(question: Question, files: Files, ends_at: float) -> Judge
 
 
 async def _reserve(budget: int, ends_at: float) -> Reservation | None:
-    """Whoever comes at a bad moment is not at fault: what cannot be counted in time is asked later."""
+    """A question that cannot be counted in time is deferred: that is not the fault of the submission."""
     try:
         async with asyncio.timeout_at(ends_at):
             return await reserve(budget)
     except (Unavailable, TimeoutError) as error:
-        raise _later("The judge was not asked, because its budget could not be counted.") from error
+        raise _later("The judge was not called, because its budget could not be counted.") from error
 
 
 async def _give_back(reservation: Reservation) -> None:
-    """An outage of hours must not use up the day. One that cannot be given back stays counted: whoever asked in vain is
-    deferred all the same."""
+    """An outage of hours must not use up the budget of the day. If this fails, the question stays counted and the
+    submission is deferred all the same."""
     try:
         await give_back(reservation)
     except Unavailable:
         logger.warning("a question that got no answer stays counted")
 
 
-async def _ask(params: dict[str, Any], ends_at: float) -> dict[str, Any]:
+async def _call_judge(params: dict[str, Any], ends_at: float) -> dict[str, Any]:
     try:
         async with asyncio.timeout_at(ends_at):
             return await get_bedrock()("Converse", params)
@@ -197,7 +197,7 @@ async def _ask(params: dict[str, Any], ends_at: float) -> dict[str, Any]:
         raise VoidAnswer("it is not the JSON it should be") from error
     except ClientError as error:
         if error.response["Error"]["Code"] == "ValidationException":
-            logger.error("the judge did not take the question", exc_info=error)
+            logger.error("the judge rejected the request", exc_info=error)
             count(Watched.JUDGE_ERRORS)
             raise _Stop(NotJudged(Why.NOT_TAKEN, "The judge could not read this skill.")) from error
         raise _down() from error

@@ -1,4 +1,5 @@
-"""Evidence at rest: what a scan and the judge said of exactly this content, what a person cleared. Never expires."""
+"""Evidence at rest: the results of the scan and the judge for exactly this content, and what a person cleared. It never
+expires."""
 
 import base64
 import gzip
@@ -59,7 +60,7 @@ def deciding_rules(report: ScanReport) -> set[str]:
 
 
 def receipt_put(receipt: Receipt) -> Put:
-    """Packed: a thousand findings must fit one item, beside everything else it says."""
+    """Packed: a thousand findings must fit one item with everything else."""
     findings = receipt.report.findings
     kept = msgspec.structs.replace(receipt.report, findings=findings[:MAX_FINDINGS])
     stored = msgspec.structs.replace(receipt, report=kept, truncated=len(findings) > MAX_FINDINGS)

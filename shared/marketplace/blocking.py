@@ -1,6 +1,6 @@
-"""What a block of one skill puts on the blocklist: its name in its source, its content wherever it turns up, and the
-likeness that copies are caught by. Lifting the block takes all of that away again, and nothing else: an entry that a
-person made of the same thing stays, and keeps the skill out."""
+"""What a block of one skill adds to the blocklist: its name in its source, its content in any source, and the signature
+that copies are found by. Lifting the block removes all of that and nothing else: an entry that a person added for the
+same skill stays, and keeps it blocked."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from shared.evidence.blocklist import (
     block_keys,
     block_put,
     entry_for,
-    forgetting_puts,
     read_entry,
-    remembering_puts,
+    signature_puts,
+    signature_removals,
     worst_of,
 )
 from shared.evidence.receipt_store import read_receipt, receipt_key
@@ -37,29 +37,29 @@ def receipt_keys(content_hash: str | None, rule_set: str | None, unscanned: str 
 
 
 async def blocking_writes(target: BlockTarget, reason: str, severity: str = "high") -> list[Write]:
-    """What keeps it out, for the transaction that blocks it: in one step, so that nothing is blocked by half."""
+    """For the transaction that blocks it: in one step, so that nothing is half blocked."""
     entries, copies = await asyncio.gather(
-        asyncio.gather(*map(block_put, _entries(target, reason, severity))), remembering_puts(await _signatures(target))
+        asyncio.gather(*map(block_put, _entries(target, reason, severity))), signature_puts(await _signatures(target))
     )
     return [*(put for _, put in entries), *copies]
 
 
 async def lifting_writes(target: BlockTarget) -> list[Write]:
-    """What takes a block back, for the transaction that does: its own entries, and the likeness copies were caught by.
-    While the blocklist names it for another reason, nobody lets it in; nor does the transaction, if that is new."""
+    """For the transaction that lifts a block: removes its own entries and the signature that copies are found by.
+    Another entry that names it is a conflict, and one added meanwhile fails the transaction."""
     entries = await _entries_about(target)
     own = [entry for entry in entries.values() if entry and entry.origin == target.name.lower()]
     others = {key: entry for key, entry in entries.items() if entry not in own}
-    return [*_absent(others), *map(block_deletion, own), *await forgetting_puts(await _signatures(target))]
+    return [*_absent(others), *map(block_deletion, own), *await signature_removals(await _signatures(target))]
 
 
 async def unlisted_checks(target: BlockTarget) -> list[Check]:
-    """For the transaction that lets it in: no entry names it, and none does at that moment."""
+    """For the transaction that publishes it: no entry names it, now or at that moment."""
     return _absent(await _entries_about(target))
 
 
 async def _entries_about(target: BlockTarget) -> dict[Key, BlockEntry | None]:
-    """Every entry that could be about it, by its key; None: it is not there."""
+    """Every entry that could name it, by key; None: there is no such entry."""
     hashes: Sequence[str | None] = [*target.receipts] or [None]
     keys = {key for content_hash in hashes for key in block_keys(target.name, target.source, content_hash)}
     read = await get_kv().get_many(sorted(keys))
@@ -83,7 +83,7 @@ def _entries(target: BlockTarget, reason: str, severity: str) -> list[BlockEntry
 
 
 async def _signatures(target: BlockTarget) -> dict[str, tuple[int, ...]]:
-    """Of what was scanned. What never was has none, so its copies are not known."""
+    """Of what was scanned: content that never was has none, so its copies are not found."""
     read = await get_kv().get_many(target.receipts.values())
     if read.failed:
         raise Unavailable("The receipts of this skill could not be read.")

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-MAX_LINES = 4000  # of one file: a larger one is told to have changed, not shown
+MAX_LINES = 4000  # of one file: a larger one is listed as changed, without a patch
 MAX_LINES_IN_ALL = 10_000
-MAX_BYTES_IN_ALL = 1024 * 1024  # of both sides: an answer must fit into what a function may say
+MAX_BYTES_IN_ALL = 1024 * 1024  # of both sides: the response must fit the limit of a function
 MAX_CELLS = 40_000  # lines by lines: what is compared at once; beyond, all of it counts as replaced
 CONTEXT = 3
 _CUT_OFF = "\n\\ No newline at end of file"
@@ -44,15 +44,15 @@ def diff_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[
 
 
 def count_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
-    """In a few words and in no time, whatever the files are."""
+    """A short summary that costs little, whatever the files are."""
     changed = sum(before[path] != after[path] for path in before.keys() & after.keys())
     counts = {
         "changed": changed,
         "added": len(after.keys() - before.keys()),
         "removed": len(before.keys() - after.keys()),
     }
-    told = [f"{n} {'file' if n == 1 else 'files'} {what}" for what, n in counts.items() if n]
-    return ", ".join(told) or "no file changed"
+    parts = [f"{n} {'file' if n == 1 else 'files'} {what}" for what, n in counts.items() if n]
+    return ", ".join(parts) or "no file changed"
 
 
 def summary_of(diffs: list[FileDiff]) -> str:
@@ -138,7 +138,7 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int,
     i = j = 0
     for next_i, next_j in [*_anchors(old, new), (len(old), len(new))]:
         if next_i < i or next_j < j:
-            continue  # it is inside a run that was told already
+            continue  # it is inside a run that was yielded already
         yield from _between(old, new, i, next_i, j, next_j)
         i, j = next_i, next_j
         while i < len(old) and j < len(new) and old[i] == new[j]:

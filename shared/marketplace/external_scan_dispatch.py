@@ -1,4 +1,4 @@
-"""Work for scanners elsewhere: requested after a publication, handed out to one scanner at a time, with its files.
+"""Work for external scanners: requested after a publication, claimed by one scanner at a time, with its files.
 
 Nothing here changes the outcome of the run that published the skill.
 """
@@ -18,7 +18,7 @@ from shared.storage.content import Files
 from shared.telemetry import count, logger
 
 TRIES = 5
-PAGE_BYTES = 1_250_000  # of the files themselves: at most 5 MB once JSON is in JSON; Lambda answers with 6 MB at most
+PAGE_BYTES = 1_250_000  # of the files themselves: at most 5 MB as JSON in JSON; a Lambda response has 6 MB at most
 
 
 class ScanFile(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class FilePage(NamedTuple):
 
 
 async def configured_scanners() -> list[str]:
-    """Those in the settings that also have a secret: nobody could claim the work of any other."""
+    """Those in the settings that have a secret: without one a scanner cannot claim its work."""
     names = get_settings().external_scanners
     if not names:
         return []
@@ -49,7 +49,7 @@ async def configured_scanners() -> list[str]:
 
 
 async def dispatch_external_scans(skill_name: str, content_hash: str, scanners: Iterable[str]) -> None:
-    """Asks for what is not asked for yet. A scan of this very content is never started over."""
+    """Requests the scans that are missing. A scan of the same content is never restarted."""
     for scanner in scanners:
         try:
             await _request(skill_name, scanner, content_hash)
@@ -84,7 +84,7 @@ async def get_claimed_files(provider: str, skill_name: str, claim_id: str, after
 
 
 def claim_lost() -> Conflict:
-    return Conflict("This claim is over: another one, or new content, took its place.", code="claim_lost")
+    return Conflict("This claim has ended: another claim, or new content, replaced it.", code="claim_lost")
 
 
 def page_of(files: Files, after: str) -> FilePage:
@@ -108,7 +108,7 @@ def _scan_file(path: str, data: bytes) -> ScanFile:
 
 
 def _text(data: bytes) -> str | None:
-    """None for what is no text, or would grow too much when written as JSON."""
+    """None for what is not text, or grows too much as JSON."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -117,15 +117,15 @@ def _text(data: bytes) -> str | None:
 
 
 async def _request(skill_name: str, scanner: str, content_hash: str) -> None:
-    wanted = a_request(skill_name, scanner, content_hash, now())
+    request = a_request(skill_name, scanner, content_hash, now())
     for _ in range(TRIES):  # a scanner may claim the old content at this very moment
         known = await find_external_scan(skill_name, scanner)
         if known is not None and known.content_hash == content_hash:
             return
-        if await (add_scan(wanted) if known is None else replace_scan(known, _succeeding(known, wanted))):
+        if await (add_scan(request) if known is None else replace_scan(known, _succeeding(known, request))):
             return
-    raise Unavailable("The scan was changed by others again and again.")
+    raise Unavailable("The scan kept changing.")
 
 
-def _succeeding(known: ExternalScan, wanted: ExternalScan) -> ExternalScan:
-    return msgspec.structs.replace(wanted, record_version=known.record_version + 1)
+def _succeeding(known: ExternalScan, request: ExternalScan) -> ExternalScan:
+    return msgspec.structs.replace(request, record_version=known.record_version + 1)

@@ -1,4 +1,4 @@
-"""Scans by scanners elsewhere at rest: one per skill and provider, about the content that is published now.
+"""External scans at rest: one per skill and provider, about the content that is published now.
 
 What waits for a scanner is in the due index under a kind of its own, so work is found without looking at anything
 that is done. Every change names the record and the content it started from.
@@ -35,7 +35,7 @@ class ProviderSecurity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What scanners elsewhere say of a skill. None: nobody has said anything yet."""
+    """The results of external scanners for a skill. None: there is none yet."""
 
     overall_verdict: ExternalVerdict | None
     providers: list[ProviderSecurity]
@@ -44,9 +44,9 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def get_security(skill_name: str) -> Security:
     scans = await get_external_scans(skill_name)
     at = now()
-    told = sorted((s.outcome for s in scans if s.outcome and s.outcome.verdict), key=_badness, reverse=True)
+    reported = sorted((s.outcome for s in scans if s.outcome and s.outcome.verdict), key=_badness, reverse=True)
     return Security(
-        overall_verdict=told[0].verdict if told else None,
+        overall_verdict=reported[0].verdict if reported else None,
         providers=[_provider_security(scan, at) for scan in scans],
     )
 
@@ -129,12 +129,12 @@ def _badness(outcome: ExternalOutcome) -> int:
 
 def _provider_security(scan: ExternalScan, at: datetime) -> ProviderSecurity:
     outcome = scan.outcome
-    is_told = outcome is not None and outcome.verdict is not None
+    has_verdict = outcome is not None and outcome.verdict is not None
     return ProviderSecurity(
         provider=scan.provider,
         status=status_at(scan, at),
         verdict=outcome.verdict if outcome else None,
         score=outcome.score if outcome else None,
-        critical_count=outcome.critical_count if outcome and is_told else None,
+        critical_count=outcome.critical_count if outcome and has_verdict else None,
         report_url=outcome.report_url if outcome else None,
     )

@@ -1,7 +1,7 @@
 """The files of what is published: exactly what was scanned, or nothing at all.
 
-What is blocked stays to be seen with all that speaks against it, but nobody gets it here: neither a blocked skill nor a
-version, however old, whose content the blocklist names.
+A blocked skill stays visible with all evidence, but its files are not served, nor those of any version whose content
+the blocklist names.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ SKILL_MD = "SKILL.md"
 
 
 async def find_downloadable_files(skill: Skill, content_hash: str) -> dict[str, bytes] | None:
-    """None: it is not given out."""
+    """None: they are not served."""
     if skill.is_blocked:
         return None
     bans, files = await asyncio.gather(find_bans([content_hash]), get_published_files(content_hash))
@@ -26,7 +26,7 @@ async def find_downloadable_files(skill: Skill, content_hash: str) -> dict[str, 
 
 
 async def get_published_files(content_hash: str) -> dict[str, bytes]:
-    """The record says that these files exist, so a bucket without them is a fault of ours, not a wrong question."""
+    """The record says that these files exist, so a bucket without them is our fault, not a wrong request."""
     try:
         files = await get_content().get_files(content_hash)
     except NotFound as error:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-import msgspec
-
 from shared.db import get_content
 from shared.errors import ConditionFailed, NotFound, Unavailable
 from shared.evidence.blocklist import block_keys, block_reason, find_block
@@ -13,6 +11,7 @@ from shared.evidence.receipt_store import Receipt, deciding_rules
 from shared.marketplace.diffs import count_files
 from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.marketplace.external_scan_store import scan_requests
+from shared.marketplace.skill_admin import unblocked
 from shared.marketplace.skill_index import LOOK_ALIKE, look_alike_put, try_to_index
 from shared.marketplace.skill_store import alias_put, counts_put, new_counts, skill_writes, unchanged_check, version_put
 from shared.records.skills import (
@@ -140,7 +139,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
 
 
 async def _follow_up(publication: _Publication, published: Submission) -> None:
-    """Whatever becomes of this, it is published: the stuck scan indexes what is not indexed."""
+    """Best effort: the skill is published, and the stuck scan indexes it if this fails."""
     current = publication.current
     if not publication.is_new:
         await dispatch_external_scans(published.skill_name, published.content_hash or "", publication.scanners)
@@ -152,18 +151,13 @@ async def _follow_up(publication: _Publication, published: Submission) -> None:
 
 def _lifted(current: Skill, submission: Submission) -> list[Write]:
     """A reviewer approved what a newer rule set had blocked."""
-    lifted = msgspec.structs.replace(
+    lifted = unblocked(
         current,
-        is_blocked=False,
-        is_blocked_by_rule=False,
-        block_reason=None,
         cert_tier=submission.cert_tier or current.cert_tier,
         verdict=submission.verdict,
         score=submission.score,
         rule_set=submission.rule_set,
         unscanned=submission.unscanned,
-        unindexed_since=submission.updated_at,  # its tier may be another one: the stuck scan writes the facet
-        record_version=current.record_version + 1,
     )
     return skill_writes(current, lifted)
 

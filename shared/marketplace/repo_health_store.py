@@ -1,6 +1,5 @@
-"""What is known of a skill's repository: is it there, is it kept up. Asked again after a day, by one reader at a time.
-
-A reader never gets an error: when GitHub or the store does not answer, the answer is what was known before.
+"""The health of a skill's repository: does it exist, is it maintained. Checked again after a day, by one request at a
+time. A reader never gets an error: while GitHub or the store is unavailable, the last known health is returned.
 """
 
 from collections.abc import Iterable
@@ -32,7 +31,7 @@ class RepoHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def get_repo_health(source: str) -> RepoHealth:
-    """`source` as submissions have it: the lower-cased address of a repository. Uploads have none to ask about."""
+    """`source` as submissions have it: the lower-cased URL of a repository. Uploads have none."""
     if "://" not in source:
         return RepoHealth(source=source)
     try:
@@ -46,16 +45,10 @@ async def get_repo_health(source: str) -> RepoHealth:
 
 
 async def find_repo_healths(sources: Iterable[str]) -> dict[str, RepoHealth]:
-    """What is stored of each, however old, in one read. Those that could not be read are not there either."""
+    """What is stored of each, however old, in one read. Those that could not be read are left out."""
     read = await get_kv().get_many(map(_key, sources))
     records, _ = parse_each(read.found, _RECORD)
     return {record.health.source: record.health for record in records}
-
-
-async def find_repo_health(source: str) -> RepoHealth | None:
-    """What is stored, however old."""
-    record = await _find(source)
-    return None if record is None else record.health
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,13 +67,13 @@ async def _find(source: str) -> _Record | None:
 
 async def _refreshed(source: str, record: _Record | None) -> RepoHealth:
     known = record.health if record else RepoHealth(source=source)
-    # Until this time all others are content with what is known. If we fail, somebody tries again after it.
-    turn = await _put(known, now() + OUTAGE_PAUSE, record)
-    if turn is None:
+    # Until this time other requests return what is known. If we fail, the next request after it tries again.
+    claimed = await _put(known, now() + OUTAGE_PAUSE, record)
+    if claimed is None:
         return known
     try:
         health = await _ask_github(source)
-        await _put(health, now() + REPO_HEALTH_AGE, turn)
+        await _put(health, now() + REPO_HEALTH_AGE, claimed)
     except PlatformError as error:
         logger.info("repository health kept as it was", extra={"source": source, "problem": str(error)})
         return known
@@ -103,7 +96,7 @@ async def _ask_github(source: str) -> RepoHealth:
 
 
 async def _put(health: RepoHealth, next_check_at: datetime, before: _Record | None) -> _Record | None:
-    """None: somebody else was faster."""
+    """None: another request was faster."""
     version = before.record_version + 1 if before else 1
     record = _Record(health=health, next_check_at=next_check_at, record_version=version)
     expect: Expect = {"recordVersion": before.record_version} if before else ABSENT

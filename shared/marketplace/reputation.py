@@ -1,4 +1,4 @@
-"""What is known against a skill, for whoever is about to install it: a block, a refusal, a blocked neighbour."""
+"""What is known against a skill before it is installed: a block, a rejection, a blocked skill of its author."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ class Reputation(NamedTuple):
 
 
 async def get_reputation(name: str, source: str | None, content_hash: str | None) -> Reputation:
-    """A full name says in which repository it is; a short one does when only one published skill has it."""
+    """A full name contains its repository; a short one has one when only one published skill matches."""
     skill = await _find_named(name, source)
     if skill:
         name, source = skill.name, source_of(skill)
@@ -60,13 +60,13 @@ async def _find_named(name: str, source: str | None) -> Skill | None:
 
 
 async def _find_taint(source: str | None, skill: Skill | None) -> str | None:
-    """As lists of skills tell it: by author, and never for uploads, which have nothing in common but the place."""
+    """As in lists of skills: by author, and never for uploads, which have no author in common."""
     if source is None or source == UPLOADS:
         return None
     owner = source.split("/")[-2]
     blocked = (await get_blocked_counts([owner])).get(owner)
     if blocked is None:
-        raise Unavailable("What is known of this author could not be read.")
+        raise Unavailable("The counts of this author could not be read.")
     others = blocked - bool(skill and skill.is_blocked)
     if others <= 0:
         return None
@@ -74,7 +74,7 @@ async def _find_taint(source: str | None, skill: Skill | None) -> str | None:
 
 
 def _entry_of(skill: Skill) -> BlockEntry:
-    """A block that no entry tells of: a scanner elsewhere, or newer rules."""
+    """A block without an entry: by an external scanner, or by newer rules."""
     return BlockEntry(
         skill_name=skill.name,
         source_url=source_of(skill),
@@ -85,7 +85,7 @@ def _entry_of(skill: Skill) -> BlockEntry:
 
 
 def _entry_of_blocked(submission: Submission) -> BlockEntry:
-    """A rule hit and nobody has decided yet. Clients install from the repository, so this is what they would get."""
+    """Blocked by a rule and not reviewed yet. Clients install from the repository, so this is what they would get."""
     return BlockEntry(
         skill_name=submission.skill_name,
         source_url=submission.source,

@@ -1,9 +1,9 @@
-"""What people decide about a published skill: block, yank, delete, and back. Each verb is one transaction, guarded by
-the skill's version, and takes the caller's own writes along, such as the audit entry.
+"""Blocking, yanking and deleting a published skill, and undoing it. Each is one transaction, guarded by the skill's
+version, and includes the caller's own writes, such as the audit entry.
 
-Yank: a version stays to be seen, marked, and is no longer the current one: the newest version that is not yanked is. A
-skill whose versions are all yanked is in no list, and can still be looked at. Delete: a tombstone. Nothing of the skill
-is served any more, and its name is never used again.
+Yank: a version stays visible, marked, and the newest version that is not yanked becomes the current one. A skill whose
+versions are all yanked is in no list but can still be viewed. Delete: a tombstone. Nothing of the skill is served any
+more, and its name is never used again.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,26 +29,26 @@ from shared.submissions.submission_store import commit, find_submission
 async def block_skill(
     name: str, reason: str, actor: str, severity: str = "high", also: Sequence[Write] = ()
 ) -> Submission | None:
-    """Out of the marketplace at once: one field on the skill, never a fan-out; its submission moves with it, and the
-    blocklist keeps it and its copies out."""
+    """Removed from the marketplace at once: one field on the skill, never a fan-out. Its submission moves with it, and
+    the blocklist stops it and its copies."""
     skill = await get_skill(name)
     kept_out = await blocking_writes(block_target(skill), reason, severity)
     return await _commit_with_submission(skill, blocked(skill, reason), reason, actor, [*kept_out, *also])
 
 
 async def block_by_entry(skill: Skill, reason: str, actor: str) -> Submission | None:
-    """For what an entry of the blocklist names: the entry is there already."""
+    """For a skill that an existing blocklist entry names."""
     return await _commit_with_submission(skill, blocked(skill, reason), reason, actor, [], parked_by="blocklist")
 
 
 async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Submission | None:
-    """What a newer rule set says. A reviewer may see it otherwise, and mended content may come back: no blocklist."""
+    """By a newer rule set. A reviewer may overrule it, and fixed content may be published: no blocklist entry."""
     after = msgspec.structs.replace(blocked(skill, reason), is_blocked_by_rule=True, **learned)
     return await _commit_with_submission(skill, after, reason, "system", [], parked_by="rule", **learned)
 
 
 async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
-    """Back in the marketplace, with its submission published again. That it was blocked once is not forgotten."""
+    """Back in the marketplace, with its submission published again. `was_blocked` stays."""
     skill = await get_skill(name)
     if not skill.is_blocked:
         raise Conflict(f"The skill {skill.name} is not blocked.", code="not_blocked")
@@ -74,12 +74,12 @@ async def unyank_version(name: str, version: str, also: Sequence[Write] = ()) ->
 async def delete_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
     skill = await get_skill(name)
     deleted = _next(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
-    told = f"The skill was deleted: {reason.rstrip('.')}. Its name is not used again."
-    return await _commit_with_submission(skill, deleted, told, actor, [*await alias_removal(skill), *also])
+    history = f"The skill was deleted: {reason.rstrip('.')}. Its name is not used again."
+    return await _commit_with_submission(skill, deleted, history, actor, [*await alias_removal(skill), *also])
 
 
 def source_of(skill: Skill) -> str:
-    """As submissions and the blocklist name it."""
+    """As in submissions and blocklist entries."""
     return skill.repo_url.lower() if skill.repo_url else UPLOADS
 
 
@@ -92,23 +92,22 @@ def blocked(skill: Skill, reason: str) -> Skill:
     return _next(skill, is_blocked=True, is_blocked_by_rule=False, was_blocked=True, block_reason=reason)
 
 
-def unblocked(skill: Skill, **set_: str) -> Skill:
-    # Its tier may be another one: then the stuck scan writes the facet.
-    index = {"unindexed_since": now()} if set_ else {}
+def unblocked(skill: Skill, **set_: object) -> Skill:
+    index = {"unindexed_since": now()} if set_ else {}  # its tier may have changed: the stuck scan writes the facet
     return _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None, **index, **set_)
 
 
 async def _cleared_by(skill: Skill, submission: Submission | None, actor: str, reason: str) -> list[Put]:
-    """Whoever puts back what rules took out has seen what they found, and it holds: for this content, for these rules.
-    A block that a person made says nothing about rules."""
-    receipt = await _found_by_rules(skill, submission)
+    """Unblocking what rules blocked clears their findings, for this content and these rules. A block by a person is not
+    about rules."""
+    receipt = await _find_last_receipt(skill, submission)
     if receipt is None or not (skill.is_blocked_by_rule or receipt.report.verdict == "FAIL"):
         return []
     return [clearance_put(clearance_of(receipt, actor.removeprefix("admin:"), reason, now()))]
 
 
-async def _found_by_rules(skill: Skill, submission: Submission | None) -> Receipt | None:
-    """The last scan of this content. What an older release took out says only on its submission under which rules."""
+async def _find_last_receipt(skill: Skill, submission: Submission | None) -> Receipt | None:
+    """The last scan of this content. Of a block by an older release only the submission knows the rule set."""
     keys = [receipt_key(skill.content_hash, skill.rule_set or "", skill.unscanned)]
     if submission and submission.content_hash == skill.content_hash:
         keys.append(receipt_key(skill.content_hash, submission.rule_set or "", submission.unscanned))
@@ -127,7 +126,7 @@ async def _commit_with_submission(
     parked_by: str = "person",
     **learned: str | int,
 ) -> Submission | None:
-    """A submission that is published is parked with its skill; one that is on its way is decided by its worker."""
+    """A published submission is parked with its skill; an active one is decided by its worker."""
     writes = [*skill_writes(before, after), *also]
     submission = await find_submission(before.submission_id)
     if submission is None or submission.state not in CATEGORIES["published"]:
@@ -153,16 +152,16 @@ async def _transact(writes: Sequence[Write]) -> None:
 
 
 def _changed() -> Conflict:
-    return Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
+    return Conflict("It has changed since you viewed it. Review it again, then decide.", code="changed_meanwhile")
 
 
 def _published_again(
     submission: Submission, skill: Skill, actor: str, at: datetime, reason: str, **tier: str
 ) -> Change:
-    """Two entries in its history, as the states demand, in one step."""
+    """Two moves, as the states require, in one change."""
     approved = move(submission, State.AUTO_APPROVED, actor, at, reason, attempts=0, error=None)
-    told = f"published as version {skill.current_version}"
-    again = move(approved.after, submission.publish_as, actor, at, told, parked_by=None, **tier)
+    published = f"published as version {skill.current_version}"
+    again = move(approved.after, submission.publish_as, actor, at, published, parked_by=None, **tier)
     after = msgspec.structs.replace(again.after, version=submission.version + 1)
     return Change(submission, after, approved.entries + again.entries)
 
@@ -176,38 +175,38 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
         state = "yanked already" if is_yanked else "not yanked"
         raise Conflict(f"Version {version} of {skill.name} is {state}.", code="nothing_to_change")
     marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason)
-    after = _settled(skill, list({**versions, version: marked}.values()))
-    # Another version may become the current one: the blocklist may name its content.
+    after = _with_versions(skill, list({**versions, version: marked}.values()))
+    # Another version may become current, and the blocklist may name its content.
     unlisted = await unlisted_checks(block_target(after)) if not after.is_yanked and not skill.is_blocked else []
-    requests = await _scans_of_another(skill, after)
-    await _transact([*skill_writes(skill, after), _remarked(marked), *unlisted, *requests, *also])
+    requests = await _requests_after(skill, after)
+    await _transact([*skill_writes(skill, after), _version_update(marked), *unlisted, *requests, *also])
     if after.unindexed_since:
         await try_to_index(after)
     return after
 
 
-async def _scans_of_another(before: Skill, after: Skill) -> list[Put]:
-    """What scanners elsewhere said is about content that is no longer the current one: they are asked anew."""
+async def _requests_after(before: Skill, after: Skill) -> list[Put]:
+    """External scans are about the current content: when that changes, they are requested again."""
     if after.content_hash == before.content_hash:
         return []
     return scan_requests(after.name, after.content_hash, await configured_scanners(), after.updated_at)
 
 
-def _remarked(version: SkillVersion) -> Put:
+def _version_update(version: SkillVersion) -> Put:
     put = version_put(version)
-    return Put(put.key, put.doc, expect={"pk": put.key.pk})  # it is there; the skill's version guards it
+    return Put(put.key, put.doc, expect={"pk": put.key.pk})  # it exists; the skill's version guards it
 
 
-def _settled(skill: Skill, versions: Sequence[SkillVersion]) -> Skill:
+def _with_versions(skill: Skill, versions: Sequence[SkillVersion]) -> Skill:
     """The current version is the newest that is not yanked. `versions`: newest first."""
     alive = [version for version in versions if not version.is_yanked]
     current = alive[0] if alive else None
     yanked = {version.content_hash for version in versions} - {version.content_hash for version in alive}
-    settled = _next(skill, is_yanked=current is None, yanked_content=tuple(sorted(yanked)))
+    after = _next(skill, is_yanked=current is None, yanked_content=tuple(sorted(yanked)))
     if current and current.version != skill.current_version:
-        settled = _with_current(settled, current)
-    latest = versions[0].version if versions[0].version != settled.current_version else None
-    return msgspec.structs.replace(settled, latest_version=latest)
+        after = _with_current(after, current)
+    latest = versions[0].version if versions[0].version != after.current_version else None
+    return msgspec.structs.replace(after, latest_version=latest)
 
 
 def _with_current(skill: Skill, version: SkillVersion) -> Skill:

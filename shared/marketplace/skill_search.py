@@ -1,10 +1,10 @@
 """The marketplace as a list: newest first, most installed first, or what a search finds; with filters.
 
-Every page takes two round trips, however many skills there are. The first reads indexes, each of them one page, and no
-more of one than the answer needs where it has the order asked for: they give candidates in order. The second reads the
-candidates' records, which decide. Where an index was read to its end, a name that is not in it is no candidate; where
-it was cut, the record tells. So a page may be shorter than asked for, even empty, and only `next_position` tells the
-end.
+Every page takes two round trips, however many skills there are. The first reads one page of each index, and of an index
+that has the requested order no more than the page needs: that gives candidates in order. The second reads the
+candidates' records, which decide. A name that is missing in an index that was read to its end is no candidate; if the
+index was cut, its record decides. So a page may be shorter than the limit, even empty, and only `next_position` marks
+the end.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class SkillQuery(NamedTuple):
     category: str | None = None
     tier: str | None = None
     author: str | None = None
-    sort: str | None = None  # newest | installs; None: newest, of a search the best match
+    sort: str | None = None  # newest | installs; None: newest, for a search the best match
     limit: int = 50
     after: str | None = None  # `next_position` of the page before
 
@@ -43,8 +43,8 @@ class SkillQuery(NamedTuple):
 class SkillPage(NamedTuple):
     skills: list[Skill]
     next_position: str | None  # None: this was the last page
-    failed: list[str]  # could not be read, so they are neither shown nor known to be gone
-    counts: dict[str, SkillCounts]  # by the name in lower case; one that could not be read is not there
+    failed: list[str]  # could not be read
+    counts: dict[str, SkillCounts]  # by the name in lower case, without those that could not be read
 
     def counts_of(self, skill: Skill) -> SkillCounts | None:
         return self.counts.get(skill.name.lower())
@@ -53,18 +53,18 @@ class SkillPage(NamedTuple):
 class Candidate(NamedTuple):
     position: str
     name: str
-    word: str | None = None  # under which it was found, where it may be found again under another one
+    word: str | None = None  # that found it, where another word may find it again
 
 
 class Candidates(NamedTuple):
     rows: list[Candidate]
-    end: str | None = None  # where the next page goes on after all of them; None: there are no others
-    is_in_order: bool = True  # else their counts tell the order
+    end: str | None = None  # where the next page continues after all of them; None: there are no more
+    is_in_order: bool = True  # else they are sorted by their counts
 
 
 async def list_skills(query: SkillQuery) -> SkillPage:
     if query.q is not None and not query.words:
-        return SkillPage([], None, [], {})  # nothing in it is a word, so nothing has it
+        return SkillPage([], None, [], {})  # it contains no word, so it matches nothing
     found = await (_best_matches(query) if query.words and query.sort is None else _in_order(query))
     page = found.rows[: query.limit]
     read = await read_skills(row.name for row in page)
@@ -97,7 +97,7 @@ def _is_shown(query: SkillQuery, row: Candidate, read: ReadSkills) -> bool:
     if row.word is not None:
         driver = _driver(query)
         if row.word != min((word for word in words if begins(driver, word)), default=None):
-            return False  # it is shown under the first of its words that begin so
+            return False  # it is shown under the first of its matching words
     return is_match(query.words, words)
 
 
@@ -109,14 +109,14 @@ async def _in_order(query: SkillQuery) -> Candidates:
         return await _newest_with_facets(query)
     members, rows = await asyncio.gather(_lists(query, _facets_beside_order(query)), _candidates_in_order(query))
     known = [each.names for each in members if each.is_complete]
-    if query.sort == "installs" and known and len(all_there_are := set.intersection(*known)) <= query.limit:
-        return Candidates([Candidate("", name) for name in all_there_are], is_in_order=False)
+    if query.sort == "installs" and known and len(members_of_all := set.intersection(*known)) <= query.limit:
+        return Candidates([Candidate("", name) for name in members_of_all], is_in_order=False)
     kept = [row for row in rows.rows if all(row.name in names for names in known)]
     return Candidates(kept, rows.end)
 
 
 async def _candidates_in_order(query: SkillQuery) -> Candidates:
-    """Skills in the order asked for, as far as one page of each partition goes: all of them, or of the category."""
+    """Skills in the requested order, of all or of the category, as far as one page of each partition goes."""
     name, index = _order(query)
     limit = LONGEST_LIST if query.words or _facets_beside_order(query) else rows_per_partition(query.limit)
     found = await query_shards(get_kv(), Query(name, index, before=query.after, descending=True, limit=limit))
@@ -125,14 +125,14 @@ async def _candidates_in_order(query: SkillQuery) -> Candidates:
 
 
 def _by_installs(rows: Iterable[Candidate], read: ReadSkills, after: str | None) -> list[Candidate]:
-    """So few that they fit a page: however many others stand between them, they are not looked for in the order."""
+    """So few that they fit a page: sorted here, however many others are between them in the index."""
     installs = {row.name: counts.installs if (counts := read.counts.get(row.name)) else 0 for row in rows}
     placed = [Candidate(f"{n:012d}#{name}", name) for name, n in installs.items()]
     return sorted((row for row in placed if after is None or row.position < after), reverse=True)
 
 
 def _order(query: SkillQuery) -> tuple[str, str]:
-    """The partitions that have it, and their index."""
+    """The partitions that have the requested order, and their index."""
     if query.sort != "installs":
         return LISTS["skill:"], "list"
     category = query.facets.get("category")
@@ -140,12 +140,12 @@ def _order(query: SkillQuery) -> tuple[str, str]:
 
 
 def _facets_beside_order(query: SkillQuery) -> dict[str, str]:
-    """An order by installs is kept of each category, so that one needs no other list."""
+    """Each category has its own order by installs, so it needs no other list."""
     return {key: value for key, value in query.facets.items() if query.sort != "installs" or key != "category"}
 
 
 async def _newest_with_facets(query: SkillQuery) -> Candidates:
-    """Facets have one order, so they are put side by side: what is in all of them, as far as all of them were read."""
+    """All facets have the same order: what is in all of them, as far as all of them were read."""
     limit = query.limit + 1 if len(query.facets) == 1 else LONGEST_LIST
     pks = [facet_partition(key, value) for key, value in query.facets.items()]
     queries = [Query(pk, before=query.after, descending=True, limit=limit) for pk in pks]
@@ -164,23 +164,23 @@ def _name_of(row: Row) -> str:
 
 
 async def _best_matches(query: SkillQuery) -> Candidates:
-    """Sorted by how well the name matches. Of a single word the indexes have that order themselves, so a page of them
-    is enough; several words are compared, as long as one of their lists is complete."""
+    """Sorted by how well the name matches. For a single word the indexes have that order, so a page of them is enough;
+    several words are intersected, as long as one of their lists is complete."""
     if query.after is None and len(query.words) == 1 and not query.facets:
         return await _scan_prefix(query)
     if query.after and query.after.startswith(("n", "w")):
         return await _scan_prefix(query)
-    lists, named = await asyncio.gather(_lists(query, query.facets), _named(query))
+    lists, names = await asyncio.gather(_lists(query, query.facets), _read_names(query))
     known = [each.names for each in lists if each.is_complete]
     if not known:
-        return _walked(query, named, lists[query.words.index(_driver(query))])
+        return _names_then_words(query, names, lists[query.words.index(_driver(query))])
     wanted = joined(query.q or "")
     ranked = sorted((f"c{_rank(name, wanted)}#{name}", name) for name in set.intersection(*known))
     return Candidates([Candidate(*pair) for pair in ranked if query.after is None or pair[0] > query.after])
 
 
 async def _lists(query: SkillQuery, facets: Mapping[str, str]) -> list[WordList]:
-    """Who has the words and who is in the facets, each at most one page."""
+    """The skills with each word and in each facet, at most one page of each."""
     words = (read_words(WORDS, word) for word in query.words[:MAX_LISTS])
     return list(await asyncio.gather(*words, *(_read_facet(key, value) for key, value in facets.items())))
 
@@ -196,49 +196,49 @@ def _rank(name: str, wanted: str) -> int:
 
 
 def _matching_name(name: str, wanted: str) -> str | None:
-    """Which of its names begins so: the last part or all of it, the first in the order of the index."""
+    """Which of its names begins like this: the last part or the full name, the first in the order of the index."""
     own = (joined(name.rpartition("/")[2]), joined(name))
     return min((each for each in own if begins(wanted, each)), default=None)
 
 
 async def _scan_prefix(query: SkillQuery) -> Candidates:
-    """Names that begin like what was asked for, then words, each in the order of its index: whole ones first."""
+    """Names that begin like the query, then words, each in the order of its index: exact ones first."""
     if query.after and query.after.startswith("w"):
-        # A long page: most of what has the word may have been shown for its name, and is only passed over.
-        return _walked(query, _NOBODY, await read_words(WORDS, _driver(query), query.after[1:]))
-    return _walked(
-        query, *await asyncio.gather(_named(query), read_words(WORDS, _driver(query), limit=query.limit + 1))
+        # A long page: most skills with the word may have been shown for their name, and are skipped.
+        return _names_then_words(query, _NO_NAMES, await read_words(WORDS, _driver(query), query.after[1:]))
+    return _names_then_words(
+        query, *await asyncio.gather(_read_names(query), read_words(WORDS, _driver(query), limit=query.limit + 1))
     )
 
 
-async def _named(query: SkillQuery) -> WordList:
+async def _read_names(query: SkillQuery) -> WordList:
     after = query.after[1:] if query.after and query.after.startswith("n") else None
     return await read_words(NAMES, joined(query.q or "")[:LONGEST_WORD], after, limit=query.limit + 1)
 
 
-def _walked(query: SkillQuery, named: WordList, found: WordList) -> Candidates:
+def _names_then_words(query: SkillQuery, names: WordList, words: WordList) -> Candidates:
     wanted = joined(query.q or "")
-    first = [Candidate(f"n{e.sort}", e.name) for e in named.entries if _is_called(e, wanted)]
-    if not named.is_complete:
-        return Candidates(first, f"n{named.entries[-1].sort}")
+    first = [Candidate(f"n{e.sort}", e.name) for e in names.entries if _is_first_entry(e, wanted)]
+    if not names.is_complete:
+        return Candidates(first, f"n{names.entries[-1].sort}")
     shown = {row.name for row in first}
-    # On a later page whoever is called so was shown before. On the first one they are all here: who is not is not in
-    # the list of names yet, and is found by the word.
-    left = (e for e in found.entries if e.name not in shown and not (query.after and _matching_name(e.name, wanted)))
+    # On a later page a skill with a matching name was shown before. On the first page all matching names are here: a
+    # skill that is missing is not in the list of names yet, and is found by the word.
+    left = (e for e in words.entries if e.name not in shown and not (query.after and _matching_name(e.name, wanted)))
     others = (Candidate(f"w{e.sort}", e.name, e.word) for e in left)
     rows = [*first, *islice(others, query.limit + 1)]
-    return Candidates(rows, None if found.is_complete else f"w{found.entries[-1].sort}")
+    return Candidates(rows, None if words.is_complete else f"w{words.entries[-1].sort}")
 
 
-def _is_called(entry: WordEntry, wanted: str) -> bool:
-    """Whoever is in the list twice, by the last part of its name and by all of it, is shown the first time."""
+def _is_first_entry(entry: WordEntry, wanted: str) -> bool:
+    """A skill that is in the list twice, by the last part of its name and by its full name, is shown the first time."""
     own = _matching_name(entry.name, wanted)
     return own is not None and entry.word == own[:LONGEST_WORD]
 
 
 def _driver(query: SkillQuery) -> str:
-    """The word whose list is walked: the longest, for it has the fewest entries."""
+    """The word whose list is read: the longest, which has the fewest entries."""
     return max(query.words[:MAX_LISTS], key=len)
 
 
-_NOBODY = WordList([], is_complete=True)
+_NO_NAMES = WordList([], is_complete=True)

@@ -1,4 +1,4 @@
-"""How skills stand: the trust they earned, who installs them, what is known of their repositories and authors.
+"""The signals of skills: trust, installs, and the state of their repositories and authors.
 
 Read beside the skills themselves, for a whole page at once. What could not be read is None: unknown, never 0.
 """
@@ -28,10 +28,10 @@ async def get_skill_signals(skills: Sequence[Skill], counts: Mapping[str, SkillC
     sources = {skill.repo_url.lower() for skill in skills if skill.repo_url}
     healths, blocked = await asyncio.gather(find_repo_healths(sources), get_blocked_counts(map(_owner, skills)))
     at = now()
-    return {skill.name: _standing(skill, counts.get(skill.name.lower()), healths, blocked, at) for skill in skills}
+    return {skill.name: _signals(skill, counts.get(skill.name.lower()), healths, blocked, at) for skill in skills}
 
 
-def _standing(
+def _signals(
     skill: Skill,
     counts: SkillCounts | None,
     healths: Mapping[str, RepoHealth],

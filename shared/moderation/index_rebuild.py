@@ -1,8 +1,8 @@
-"""Everything that finds skills and submissions, written again from their records, page by page.
+"""The search indexes of skills and submissions, written again from their records, page by page.
 
-A page says how many entries were missing, so the same job that mends an index tells whether it had drifted. It walks
-the list index, which the store itself keeps in step with the records, so nothing is scanned. Entries that no record
-asks for any more are left: readers drop them.
+A page reports how many entries were missing, so the job that repairs an index also measures its drift. It walks the
+list index, which the store itself keeps consistent with the records, so no table scan is needed. Entries that no record
+needs any more are left: readers drop them.
 """
 
 from collections import Counter
@@ -25,18 +25,18 @@ KINDS = ("skill:", "sub:")
 
 class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     checked: int
-    missing: dict[str, int]  # entries that were not there and are now, by index
-    failed: list[str]  # could not be read, so nothing is known of their entries
-    next_position: str | None  # None: all is done
+    missing: dict[str, int]  # entries that were added, by index
+    failed: list[str]  # records that could not be read
+    next_position: str | None  # None: finished
 
 
 async def rebuild_index(after: str | None = None, limit: int = RECORDS_PER_PAGE) -> RebuildProgress:
-    """One page; go on with `next_position`, also after a crash: doing a page twice changes nothing."""
+    """One page; continue with `next_position`, also after a crash: repeating a page changes nothing."""
     kind = next((kind for kind in KINDS if after and after.startswith(kind)), KINDS[0])
-    # The oldest first: of names that look alike, the one that was there first is the one to be confused with.
+    # The oldest first: of names that look alike, the first one published keeps the entry.
     get_page = get_page_of_names if kind == "skill:" else get_page_of_ids
     ids, end = await get_page((after.removeprefix(kind) if after else None) or None, limit)
-    missing, failed = await (_mend_skills(ids) if kind == "skill:" else _mend_submissions(ids))
+    missing, failed = await (_repair_skills(ids) if kind == "skill:" else _repair_submissions(ids))
     following = f"{kind}{end}" if end else next(iter(KINDS[KINDS.index(kind) + 1 :]), None)
     return RebuildProgress(checked=len(ids), missing=missing, failed=failed, next_position=following)
 
@@ -47,25 +47,25 @@ async def write_in_chunks(writes: Sequence[Write]) -> None:
         await get_kv().transact(partial(list, writes[start : start + WRITES_AT_ONCE]))
 
 
-async def _mend_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+async def _repair_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
     read = await read_skills(names)
     skills = [read.skills[name] for name in names if name in read.skills]
-    alike: dict[Key, Put] = {}
+    look_alikes: dict[Key, Put] = {}
     for put in (look_alike_put(skill.name) for skill in skills):
-        alike.setdefault(put.key, put)
+        look_alikes.setdefault(put.key, put)
     wanted = [put for skill in skills for put in index_puts(skill)]
-    missing, failed = await _mend([*wanted, *alike.values()])
-    counted = await _mend_counts(read)
+    missing, failed = await _repair([*wanted, *look_alikes.values()])
+    counted = await _repair_counts(read)
     return {**missing, **({"installs": counted} if counted else {})}, [*read.failed, *failed]
 
 
-async def _mend_submissions(ids: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+async def _repair_submissions(ids: Sequence[str]) -> tuple[dict[str, int], list[str]]:
     fresh = await get_submissions_fresh(ids)
-    missing, failed = await _mend([put for submission in fresh.submissions for put in words_of(submission)])
+    missing, failed = await _repair([put for submission in fresh.submissions for put in words_of(submission)])
     return missing, [*fresh.failed, *failed]
 
 
-async def _mend(wanted: Iterable[Put]) -> tuple[dict[str, int], list[str]]:
+async def _repair(wanted: Iterable[Put]) -> tuple[dict[str, int], list[str]]:
     by_key = {put.key: put for put in wanted}
     read = await get_kv().get_many(by_key)
     puts = [by_key[key] for key in read.missing]
@@ -74,9 +74,9 @@ async def _mend(wanted: Iterable[Put]) -> tuple[dict[str, int], list[str]]:
     return dict(missing), [f"{key.pk}/{key.sk}" for key in read.failed]
 
 
-async def _mend_counts(read: ReadSkills) -> int:
-    """For skills that are in no order by installs yet, or not in that of their category."""
-    mended = 0
+async def _repair_counts(read: ReadSkills) -> int:
+    """For skills that the order by installs, or that of their category, lacks."""
+    repaired = 0
     for name, counts in read.counts.items():
         skill = read.skills.get(name)
         if skill is None or counts.category == facet_of(skill, "category"):
@@ -86,7 +86,7 @@ async def _mend_counts(read: ReadSkills) -> int:
         try:
             expect: Expect = {"recordVersion": counts.record_version} if counts.record_version else ABSENT
             await get_kv().put(counts_put(after, expect))
-            mended += 1
+            repaired += 1
         except ConditionFailed:
-            continue  # somebody installed it at this moment, and that writes the same
-    return mended
+            continue  # an install meanwhile wrote the same
+    return repaired

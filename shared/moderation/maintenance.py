@@ -1,4 +1,4 @@
-"""What keeps the platform itself in order: counters, indexes, names, tokens. Every action is audited."""
+"""Maintenance of the platform itself: counters, indexes, names, tokens. Every change is audited."""
 
 from collections.abc import Sequence
 
@@ -32,36 +32,36 @@ from shared.telemetry import logger
 
 
 async def recount(by: AdminToken, run_id: str | None = None) -> Progress:
-    """As far as the time allows; go on with its run id while there is no result."""
+    """As far as the time allows; continue with its run id while there is no result."""
     require_role(by, "reviewer")
     return await continue_recount(run_id)
 
 
 async def repair_counters(by: AdminToken, why: str, run_id: str | None = None) -> Progress:
-    """Sets right what a recount finds, once it is done. What was too busy for a verdict is left as it is."""
+    """Repairs the drift that a finished recount found. Counters that were too busy to compare stay as they are."""
     require_role(by, "admin")
     reason = reason_of(why)
     progress = await continue_recount(run_id)
     if progress.recount is None:
         return progress
     drift = progress.recount.drift
-    subject = ", ".join(f"{state} {-n:+d}" for state, n in drift.items()) or "nothing to set right"
+    subject = ", ".join(f"{state} {-n:+d}" for state, n in drift.items()) or "nothing to repair"
     await apply_repairs(progress.recount, progress.repairs, [audit_put(by, "repair counters", subject, reason)])
     return progress
 
 
 async def rebuild(by: AdminToken, why: str, after: str | None = None) -> RebuildProgress:
-    """One page of everything that finds skills and submissions. Audited where it starts, not page by page."""
+    """One page of the search indexes. Audited where it starts, not page by page."""
     require_role(by, "admin")
     reason = reason_of(why)
     if after is None:
-        audit = audit_put(by, "rebuild index", "everything that finds skills and submissions", reason)
+        audit = audit_put(by, "rebuild index", "the search indexes of skills and submissions", reason)
         await get_kv().transact(lambda: [audit])
     return await rebuild_index(after)
 
 
 async def migrate_slugs(by: AdminToken, why: str) -> list[str]:
-    """Skills under a bare slug of an older release get their full name. Which ones did."""
+    """Skills under a bare slug of an older release get their full name. Returns those names."""
     require_role(by, "admin")
     audit = audit_put(by, "migrate skill slugs", "skills under a bare slug", reason_of(why))
     await get_kv().transact(lambda: [audit])
@@ -76,7 +76,7 @@ async def migrate_skill_slugs() -> list[str]:
 
 
 async def revoke_token(wanted: str, by: AdminToken, why: str, even_mine: bool = False) -> Revocation:
-    """Refused from this moment on, in sessions too. Somebody must stay who can undo things: never the last admin."""
+    """Refused from now on, in sessions too. Never the last admin: an admin must remain to undo things."""
     require_role(by, "admin")
     reason = reason_of(why)
     tokens = await get_tokens()
@@ -87,19 +87,19 @@ async def revoke_token(wanted: str, by: AdminToken, why: str, even_mine: bool = 
     if revoked:
         return revoked
     if token.sha256 == by.sha256 and not even_mine:
-        raise Conflict("This is the token you ask with. Say `evenMine` if you mean it.", code="own_token")
+        raise Conflict("This is the token of this request. Send `evenMine` to revoke it anyway.", code="own_token")
     admins = [other for other, gone in tokens if other.role == "admin" and not gone and other.sha256 != token.sha256]
     if token.role == "admin" and not admins:
         raise Conflict("This is the last admin token. Add another one first.", code="last_admin")
     revocation = Revocation(at=now(), by=by.name, why=reason)
     put = Put(revocation_key(token.sha256), encode(revocation), expect=ABSENT)
     audit = audit_put(by, "revoke token", f"{token.name} ({token.role}, {token_id(token)})", reason)
-    # Two admins who revoke each other at the same moment: the one whom this counts on must still be there.
-    rely_on = [Check(revocation_key(admins[0].sha256), ABSENT)] if admins else []
+    # Two admins may revoke each other at the same moment: another admin token must still be valid.
+    remaining = [Check(revocation_key(admins[0].sha256), ABSENT)] if admins else []
     try:
-        await get_kv().transact(lambda: [put, *rely_on, audit])
+        await get_kv().transact(lambda: [put, *remaining, audit])
     except ConditionFailed as error:
-        raise Conflict("The tokens changed at the same moment. Look again.", code="changed_meanwhile") from error
+        raise Conflict("The tokens changed at the same moment. Review them again.", code="changed_meanwhile") from error
     return revocation
 
 

@@ -46,8 +46,8 @@ Counts = dict[str, int]
 
 
 class Recount(NamedTuple):
-    """What the counters say and what the records say, by state, of skills and of versions. `busy`: counters that moved
-    while they were counted, and `unread`: records that could not be read. Neither has a verdict."""
+    """The counters and the records, by state, and of skills and versions. `busy`: counters that moved while they were
+    compared, and `unread`: records that could not be read. Neither has a verdict."""
 
     counted: Counts
     found: Counts
@@ -68,12 +68,12 @@ class Progress(NamedTuple):
     run_id: str
     repairs: int
     checked: int  # records read so far
-    total: int  # submissions and skills, as the counters say
-    recount: Recount | None  # None: go on
+    total: int  # submissions and skills, by the counters
+    recount: Recount | None  # None: not finished
 
 
 async def continue_recount(run_id: str | None = None) -> Progress:
-    """Starts a count, or goes on with one. The same call twice counts nothing twice."""
+    """Starts a count, or continues one. A repeated call counts nothing twice."""
     before = await get_run(run_id) if run_id else await start_run(await find_repairs())
     run = await walk(before)
     is_late = seconds_left(API_TIMEOUT) < API_TIMEOUT.total_seconds() / 4 and not before.is_walked
@@ -85,7 +85,7 @@ async def continue_recount(run_id: str | None = None) -> Progress:
 
 
 async def find_repairs() -> int:
-    """How often the counters were set right so far. Read before counting: of two repairs, one wins."""
+    """How often the counters were repaired so far. Read before counting: of two repairs, one wins."""
     doc = await get_kv().get(_REPAIRS)
     return 0 if doc is None else int(msgspec.json.decode(doc)["repairs"])
 
@@ -97,7 +97,7 @@ async def apply_repairs(recount: Recount, repairs: int, also: Sequence[Write]) -
     try:
         await get_kv().transact(lambda: [guard, *adds, *also])
     except ConditionFailed as error:
-        raise Conflict("Somebody else set the counters right meanwhile.", code="changed_meanwhile") from error
+        raise Conflict("Another repair changed the counters meanwhile.", code="changed_meanwhile") from error
 
 
 # --- the walk -------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Records(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What is counted, where its records are, and who knows which of them changed."""
+    """What is counted, where its records are, and how changed ones are found."""
 
     page: Callable[[str | None, int], Awaitable[tuple[list[str], str | None]]]  # of their ids, behind a position
     counters: Sequence[Key]  # one per shard of the ids
@@ -137,7 +137,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     started_at: datetime
-    repairs: int  # how often the counters had been set right when it began
+    repairs: int  # how often the counters had been repaired when it began
     parts: tuple[Part, ...]  # one for each kind
 
     @property
@@ -163,12 +163,12 @@ async def get_run(run_id: str) -> Run:
     doc = await get_kv().get(_run_key(run_id))
     run = None if doc is None else msgspec.json.decode(doc, type=Run)
     if run is None or now() - run.started_at > LONGEST_RUN:
-        raise Conflict("This count was left for too long. Start it again.", code="recount_expired")
+        raise Conflict("This count was paused for too long. Start it again.", code="recount_expired")
     return run
 
 
 async def walk(run: Run) -> Run:
-    """Some pages on, as the time allows, at least one."""
+    """Some more pages, as the time allows, at least one."""
     for page in range(PAGES_AT_ONCE):
         if run.is_walked or (page and seconds_left(API_TIMEOUT) < API_TIMEOUT.total_seconds() / 2):
             break
@@ -177,7 +177,7 @@ async def walk(run: Run) -> Run:
 
 
 async def found_of(run: Run, number: int, ids: Iterable[str]) -> list[tuple[str, Counts]]:
-    """What the walk over a kind found of these; those it came by before they were there are left out."""
+    """What the walk over a kind found of these; those created after it passed are left out."""
     wanted = set(ids)
     if not wanted:
         return []
@@ -212,7 +212,7 @@ async def _walk_page(run: Run) -> Run:
     page = Put(_page_key(run.id, number, part.pages), _page_doc(records.known), {"expiresAt": _expires_at(run)})
     try:
         await get_kv().transact(lambda: [_run_put(after, {"pages": run.pages}), page])
-    except ConditionFailed:  # another call goes on with the same count: one page is counted once
+    except ConditionFailed:  # another call continues the same count: a page is counted once
         return await get_run(run.id)
     return after
 

@@ -1,4 +1,4 @@
-"""What people decide about the marketplace: the blocklist, published skills, reports. Every action is audited."""
+"""Decisions of admins about the marketplace: the blocklist, published skills, reports. Every action is audited."""
 
 import asyncio
 import re
@@ -28,27 +28,26 @@ from shared.storage.secret_store import AdminToken
 from shared.submissions.skill_source import UPLOADS, parse_repo_url
 from shared.telemetry import logger
 
-TRIES = 5  # at a skill that others change at the same moment
+TRIES = 5  # for a skill that changes at the same moment
 CONTENT_HASH = re.compile("[0-9a-f]{64}", re.ASCII)
 
 
 class Added(NamedTuple):
     entry: BlockEntry
-    taken_out: list[str]  # skills that were in the marketplace
-    failed: list[str]  # and those that could not be taken out, or not be looked at: ask again
+    taken_out: list[str]  # skills that were removed from the marketplace
+    failed: list[str]  # could not be removed or read: repeat the request
 
 
 class Removed(NamedTuple):
     entry: BlockEntry
-    still_blocked: list[str]  # skills that stay out until somebody lifts their block
-    failed: list[str]  # and those that could not be looked at
+    still_blocked: list[str]  # skills that stay blocked until their block is lifted
+    failed: list[str]  # could not be read
 
 
 def scoped(
     skill_name: str, source_url: str | None, content_hash: str | None, is_global: bool
 ) -> tuple[str, str | None, str | None]:
-    """What an entry is about. Everywhere only when said so: blocking one "google" must not block every skill of that
-    name."""
+    """The scope of an entry. Global only on request: blocking one "google" must not block every skill of that name."""
     source = source_url and _source(source_url)
     if content_hash and not CONTENT_HASH.fullmatch(content_hash):
         raise InvalidRequest("`contentHash` has 64 of the characters 0-9 and a-f.", code="invalid_content_hash")
@@ -59,34 +58,35 @@ def scoped(
     if source is None and content_hash is None and not is_global:
         if not FULL_NAME.fullmatch(skill_name):
             raise InvalidRequest(
-                "Say in which repository (`sourceUrl`), or `global` to ban this name everywhere.", code="scope_required"
+                "Name its repository (`sourceUrl`), or send `global` to ban it everywhere.",
+                code="scope_required",
             )
         source = source_named(skill_name)
     return skill_name, source, content_hash
 
 
 async def add_to_blocklist(entry: BlockEntry, by: AdminToken, why: str) -> Added:
-    """Whatever it names is out of the marketplace at once. Asked again, it takes out what it could not before."""
+    """What it names is removed from the marketplace at once. A repeated request removes what failed before."""
     require_role(by, "admin")
     audit = audit_put(by, "add to blocklist", entry.id, reason_of(why))
     stored = await add_block(entry, [audit])
-    named = await _named_by(stored)
-    names = [skill.name for skill in named.skills if not skill.is_blocked]
-    outcomes = await asyncio.gather(*(_take_out(name, stored, by) for name in names))
+    found = await _find_named_by(stored)
+    names = [skill.name for skill in found.skills if not skill.is_blocked]
+    outcomes = await asyncio.gather(*(_remove_from_marketplace(name, stored, by) for name in names))
     failed = [name for name, is_out in zip(names, outcomes, strict=True) if not is_out]
-    return Added(stored, [name for name in names if name not in failed], [*failed, *named.failed])
+    return Added(stored, [name for name in names if name not in failed], [*failed, *found.failed])
 
 
 async def remove_from_blocklist(entry_id: str, by: AdminToken, why: str) -> Removed:
-    """Nothing comes back by itself: lifting the block of a skill is a decision of its own."""
+    """No skill is unblocked by this: lifting its block is a separate decision."""
     require_role(by, "admin")
     entry = await remove_block(entry_id, [audit_put(by, "remove from blocklist", entry_id, reason_of(why))])
-    named = await _named_by(entry)
-    return Removed(entry, [skill.name for skill in named.skills if skill.is_blocked], named.failed)
+    found = await _find_named_by(entry)
+    return Removed(entry, [skill.name for skill in found.skills if skill.is_blocked], found.failed)
 
 
 async def block_skill(name: str, by: AdminToken, why: str) -> Skill:
-    """Its submission is blocked with it, its name and content are on the blocklist, copies are caught."""
+    """With its submission; its name and content are added to the blocklist, which also stops copies."""
     skill, reason, audit = await _about(name, "block skill", by, why)
     await skill_admin.block_skill(skill.name, reason, f"admin:{by.name}", also=[audit])
     return await get_skill(skill.name)
@@ -116,7 +116,7 @@ async def delete_skill(name: str, by: AdminToken, why: str) -> Skill:
 
 
 async def resolve_report(report_id: str, by: AdminToken, why: str) -> ReaderReport:
-    """What came of it, in words: it no longer costs the skill any trust."""
+    """With its outcome: the report no longer costs the skill any trust."""
     require_role(by, "admin")
     reason = reason_of(why)
     audit = audit_put(by, "settle report", report_id, reason)
@@ -130,7 +130,7 @@ async def _about(name: str, action: str, by: AdminToken, why: str, more: str = "
     return skill, reason, audit_put(by, action, f"{skill.name}{more}", reason)
 
 
-async def _take_out(name: str, entry: BlockEntry, by: AdminToken) -> bool:
+async def _remove_from_marketplace(name: str, entry: BlockEntry, by: AdminToken) -> bool:
     for _ in range(TRIES):
         skill = await find_skill(name)
         if skill is None or skill.is_blocked:
@@ -138,23 +138,23 @@ async def _take_out(name: str, entry: BlockEntry, by: AdminToken) -> bool:
         try:
             await skill_admin.block_by_entry(skill, block_reason(entry), f"admin:{by.name}")
         except Conflict:
-            continue  # it changed at this moment: look again
+            continue  # it changed at this moment: read it again
         except Unavailable:
-            break  # the entry is made: whoever asks again takes it out
+            break  # the entry is stored: a repeated request removes the skill
         return True
-    logger.error("skill not taken out", extra={"skill": name, "entry": entry.id})
+    logger.error("skill not removed from the marketplace", extra={"skill": name, "entry": entry.id})
     return False
 
 
-async def _named_by(entry: BlockEntry) -> Enumerated:
-    """Skills in the marketplace or withdrawn: what is withdrawn can still be looked at, and put back."""
+async def _find_named_by(entry: BlockEntry) -> Enumerated:
+    """Published or yanked skills: a yanked version can still be viewed, and restored."""
     is_full = FULL_NAME.fullmatch(entry.skill_name)
     read = await read_skills([entry.skill_name] if is_full else await get_names_by_slug(entry.skill_name), False)
     found = list(read.skills.values())
     if entry.content_hash:
         everything = await enumerate_skills()
         copies = {skill.name: skill for skill in everything.skills if skill.content_hash == entry.content_hash}
-        # A list may be seconds old: the skill that the entry names is read by its name too.
+        # The index may be seconds old: the skill that the entry names is read by its name too.
         own = {skill.name: skill for skill in found if skill.content_hash == entry.content_hash}
         return Enumerated(list((own | copies).values()), list({*read.failed, *everything.failed}))
     return Enumerated([skill for skill in found if entry.source_url in (None, source_of(skill))], read.failed)

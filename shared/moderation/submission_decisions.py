@@ -1,4 +1,4 @@
-"""What people decide. Every verb is one transaction: the move, its history and the audit entry that says who and why.
+"""Decisions of reviewers and admins. Each is one transaction: the move, its history, the audit entry with who and why.
 
 The admin pages and the admin API call the same functions, so a rule about roles or reasons holds in both.
 """
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from shared.verification.rescan import Rescanned, RescanReport
 
 HOUR = timedelta(hours=1)
-RETRY_LIMIT = 100  # at once; the answer tells what is left
+RETRY_LIMIT = 100  # at once; the result says what is left
 LETTERS_AT_ONCE = 500
 TIME_TO_ANSWER = API_TIMEOUT / 4  # kept back when many are retried
-SHORT_RESCAN = timedelta(seconds=3)  # somebody waits: most scans take far less
+SHORT_RESCAN = timedelta(seconds=3)  # a person waits: most scans take far less
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ChangeAt = Callable[[datetime], Change]
 
@@ -57,7 +57,7 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     require_role(by, role_for(submission))
     receipt = await find_receipt(submission)
     if receipt is None or submission.scanned_commit not in (None, submission.commit):
-        raise Conflict("This was never scanned to the end, so there is nothing to approve. Requeue it instead.")
+        raise Conflict("Its scan never finished, so there is nothing to approve. Requeue it instead.")
     if receipt.report.front_matter.errors:
         raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
     skill = await find_skill(submission.skill_name)
@@ -80,7 +80,7 @@ async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None 
 
 
 async def block(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
-    """Kept out until a person lifts it: what was published of it is gone at once, and copies of it are caught."""
+    """Until a person lifts it: its published skill is removed at once, and copies of it are stopped."""
     require_role(by, "admin")
     reason = _reason(why)
     submission = await get_submission(submission_id)
@@ -91,7 +91,7 @@ async def block(submission_id: str, by: AdminToken, why: str, seen: int | None =
 
 
 async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
-    """What was in the marketplace is back there; what was not is verified again from the start."""
+    """A published skill is restored; anything else is verified again from the start."""
     require_role(by, "admin")
     reason = _reason(why)
     submission = await get_submission(submission_id)
@@ -119,9 +119,7 @@ async def requeue(submission_id: str, by: AdminToken, why: str, seen: int | None
     submission = await get_submission(submission_id)
     require_role(by, role_for(submission))
     if submission.state in CATEGORIES["published"]:
-        raise Conflict(
-            "It is published. New content comes by submitting it; a rescan looks again.", code="illegal_move"
-        )
+        raise Conflict("It is published. Submit new content, or rescan it.", code="illegal_move")
     return await send_or_leave_to_scan(await _decide(submission, State.RECEIVED, "requeue", by, reason, seen))
 
 
@@ -129,34 +127,32 @@ def _refuse_taken(submission: Submission, skill: Skill | None) -> None:
     if skill and skill.submission_id != submission.id:
         raise Conflict(f"The name {skill.name} was published by submission {skill.submission_id}. Reject this one.")
     if skill and submission.content_hash in skill.yanked_content:
-        raise Conflict(
-            f"A version of {skill.name} with exactly this content was yanked. Put that version back instead."
-        )
+        raise Conflict(f"A version of {skill.name} with exactly this content was yanked. Restore that version instead.")
 
 
 class Retried(NamedTuple):
     retried: list[str]  # ids of submissions
-    failed: list[str]  # not to be read, somebody else was faster, or it is not open to them now
-    left: int  # of those looked at that fit too and still wait
-    more: bool  # not all that wait were looked at
-    next_position: str | None  # to go on from; None: nothing is left
+    failed: list[str]  # could not be read, changed meanwhile, or may not be retried now
+    left: int  # of those that were read, still to be retried
+    more: bool  # not all that match were read
+    next_position: str | None  # to continue from; None: nothing is left
 
 
 async def requeue_all(
     state: State, reason_prefix: str, by: AdminToken, why: str, after: str | None = None, limit: int = RETRY_LIMIT
 ) -> Retried:
-    """A portion of everything in a state whose reason begins so, the oldest first: after an outage, what it parked."""
+    """Some of the submissions in a state whose reason begins so, the oldest first: what an outage parked."""
     require_role(by, "admin")
     _reason(why)
     if state in ACTIVE_STATES:
-        raise InvalidRequest("What is active is on its way already. Name another state.", code="invalid_state")
-    fitting = await find_by_reason(state, reason_prefix, after)
-    portion = await _retry_each(requeue, fitting.found, limit, fitting.next_position, by, why)
-    return portion._replace(failed=[*fitting.failed, *portion.failed])
+        raise InvalidRequest("Active submissions are in progress already. Choose another state.", code="invalid_state")
+    matching = await find_by_reason(state, reason_prefix, after)
+    portion = await _retry_each(requeue, matching.found, limit, matching.next_position, by, why)
+    return portion._replace(failed=[*matching.failed, *portion.failed])
 
 
 async def rescue_stuck(submission_id: str, by: AdminToken, why: str) -> Rescue:
-    """What the stuck scan would do with it, at once."""
+    """Does at once what the stuck scan would do."""
     require_role(by, "admin")
     reason = _reason(why)
     submission = await get_submission(submission_id)
@@ -171,7 +167,7 @@ async def rescue_all_stuck(by: AdminToken, why: str) -> RecoveryReport:
 
 
 async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submission:
-    """Its submission starts again, and the letter is settled, in one transaction."""
+    """Its submission starts again and the letter is deleted, in one transaction."""
     require_role(by, "reviewer")
     reason = _reason(why)
     letter = await _get_letter(letter_id)
@@ -188,12 +184,12 @@ async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submiss
 async def retry_dead_letters(
     reason: str, by: AdminToken, why: str, after: str | None = None, limit: int = RETRY_LIMIT
 ) -> Retried:
-    """A portion of the dead letters of one reason that name a submission, the newest first."""
+    """Some of the dead letters of one reason that name a submission, the newest first."""
     require_role(by, "admin")
     _reason(why)
     page = await get_dead_letters(LETTERS_AT_ONCE, after)
-    fitting = [(position_of(one), one.id) for one in page.letters if one.reason == reason and one.submission_id]
-    portion = await _retry_each(retry_dead_letter, fitting, limit, page.next_position, by, why)
+    matching = [(position_of(one), one.id) for one in page.letters if one.reason == reason and one.submission_id]
+    portion = await _retry_each(retry_dead_letter, matching, limit, page.next_position, by, why)
     return portion._replace(failed=[*page.failed, *portion.failed])
 
 
@@ -213,8 +209,8 @@ async def pause(by: AdminToken, why: str, duration: timedelta = DEFAULT_PAUSE) -
 
 
 async def rescan_skill(name: str, by: AdminToken, why: str) -> "Rescanned":
-    """Under the rules of today, whatever it was published under. Only a worse verdict takes it out."""
-    from shared.verification.rescan import rescan  # here: it loads the matcher, which nothing else of the panel needs
+    """Under the current rules. Only a worse verdict removes it from the marketplace."""
+    from shared.verification.rescan import rescan  # here: it loads the rule matcher, which nothing else here needs
 
     require_role(by, "admin")
     reason = _reason(why)
@@ -226,7 +222,7 @@ async def rescan_skill(name: str, by: AdminToken, why: str) -> "Rescanned":
 
 
 async def rescan_all(by: AdminToken, why: str) -> "RescanReport":
-    """What the daily schedule does, as far as there is time now; `more` tells whether something is left."""
+    """What the daily schedule does, as far as there is time now; `more`: something is left."""
     from shared.verification.rescan import rescan_published
 
     require_role(by, "admin")
@@ -241,7 +237,7 @@ async def resume(by: AdminToken, why: str) -> Pause:
 
 
 def role_for(submission: Submission) -> str:
-    """A reviewer decides what waits for a decision; overriding one that was made is for an admin."""
+    """A reviewer decides what awaits a decision; overriding a decision takes an admin."""
     is_undecided = submission.state in (State.ON_HOLD, State.RESCAN_REQUIRED)
     is_held_by_rule = submission.state == State.BLOCKED and submission.parked_by == "rule"
     return "reviewer" if is_undecided or is_held_by_rule else "admin"
@@ -271,7 +267,7 @@ def _lift(skill: Skill | None) -> tuple[Skill | None, list[Write]]:
 
 def refuse_changed(submission: Submission, seen: int | None) -> None:
     if seen is not None and seen != submission.version:
-        raise Conflict("It has changed since you looked at it. Look again, then decide.", code="changed_meanwhile")
+        raise Conflict("It has changed since you viewed it. Review it again, then decide.", code="changed_meanwhile")
 
 
 async def _decide(
@@ -305,36 +301,36 @@ async def _commit(change_at: ChangeAt, also: list[Write]) -> Submission:
     try:
         return await commit(change_at, lambda _: also)
     except IllegalMove as error:
-        message = f"The submission {str(error).rstrip('.')}: that is not open to it now."
+        message = f"The submission {str(error).rstrip('.')}: not allowed in its state."
         raise Conflict(message, code="illegal_move") from error
 
 
 async def _retry_each(
     verb: Callable[..., Awaitable[Submission]],
-    fitting: Sequence[tuple[str, str]],
+    matching: Sequence[tuple[str, str]],
     limit: int,
     next_position: str | None,
     by: AdminToken,
     why: str,
 ) -> Retried:
-    """As many as the limit and the time allow, so that there is an answer that says where to go on."""
+    """As many as the limit and the time allow, with the position to continue from."""
     outcomes: list[str | None] = []
-    for _, subject in fitting[:limit]:
+    for _, subject in matching[:limit]:
         if outcomes and seconds_left(API_TIMEOUT) < TIME_TO_ANSWER.total_seconds():
             break
         outcomes.append(await _try(verb, subject, by, why))
-    left = len(fitting) - len(outcomes)
+    left = len(matching) - len(outcomes)
     return Retried(
         retried=[outcome for outcome in outcomes if outcome],
-        failed=[subject for (_, subject), outcome in zip(fitting, outcomes, strict=False) if outcome is None],
+        failed=[subject for (_, subject), outcome in zip(matching, outcomes, strict=False) if outcome is None],
         left=left,
         more=next_position is not None,
-        next_position=fitting[len(outcomes) - 1][0] if left else next_position,
+        next_position=matching[len(outcomes) - 1][0] if left else next_position,
     )
 
 
 async def _try(verb: Callable[..., Awaitable[Submission]], subject: str, by: AdminToken, why: str) -> str | None:
-    """The id of the submission that was retried, or None where it was not open to it."""
+    """The id of the submission that was retried, or None where that is not possible now."""
     try:
         return (await verb(subject, by, why)).id
     except (Conflict, NotFound, LostLease, ConditionFailed):
@@ -348,5 +344,5 @@ async def _record(*writes: Write) -> None:
 async def _get_letter(letter_id: str) -> DeadLetter:
     letter = await find_dead_letter(letter_id)
     if letter is None:
-        raise NotFound("This dead letter is not there any more; somebody settled it.")
+        raise NotFound("This dead letter does not exist any more: it was retried or discarded.")
     return letter

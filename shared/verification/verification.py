@@ -9,7 +9,7 @@ import msgspec
 
 from shared.db import get_content, get_kv, get_settings, now
 from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
-from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, find_alike, worst_entry
+from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, find_similar, worst_entry
 from shared.evidence.judge import Judgement, NotJudged, judge_skill
 from shared.evidence.receipt_store import (
     Clearance,
@@ -214,7 +214,7 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
 
 
 async def with_likeness(report: ScanReport) -> ScanReport:
-    alike = await find_alike(report.signature)
+    alike = await find_similar(report.signature)
     if alike is None:
         return report
     excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"

@@ -202,7 +202,7 @@ GUARDS = [
     ),
     Guard(
         "a block takes back what it made alone",
-        {"shared.evidence.blocklist:_sharpened": _keeping_the_newer_origin},
+        {"shared.evidence.blocklist:_merged": _keeping_the_newer_origin},
         [f"{BLOCKING}test_an_entry_that_a_person_made_outlives_the_block_of_the_same_thing"],
     ),
     Guard(

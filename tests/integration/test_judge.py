@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from shared.errors import Deferred, Unavailable
-from shared.evidence.judge import MAX_ASKS, Judgement, NotJudged, Question, Why, judge_skill
+from shared.evidence.judge import MAX_TRIES, Judgement, NotJudged, Question, Why, judge_skill
 from shared.evidence.judge_budget import give_back, reserve
 from shared.records.decision import Judged, decide
 from shared.records.submissions import State
@@ -151,7 +151,7 @@ async def test_a_void_answer_is_asked_for_again_twice_then_a_person_decides(env,
     result = await judged(env)
     assert isinstance(result, NotJudged)
     assert (result.why, result.judged) == (Why.VOID, Judged.UNDECIDED)
-    assert (len(stub.asked), await calls(env)) == (MAX_ASKS, MAX_ASKS)
+    assert (len(stub.asked), await calls(env)) == (MAX_TRIES, MAX_TRIES)
     assert decide("PASS", False, False, result.judged, False, False, result.reason).state is State.ON_HOLD
 
 

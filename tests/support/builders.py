@@ -3,7 +3,7 @@
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from shared.evidence.blocklist import remembering_puts
+from shared.evidence.blocklist import signature_puts
 from shared.evidence.receipt_store import Receipt
 from shared.records.submissions import Delivery, Submission
 from shared.scanner import scan_skill
@@ -48,7 +48,7 @@ async def processed(
 
 async def alike_blocked(env, receipt: Receipt, content_hash: str = "0" * 64) -> None:
     """As if content like this had been blocked, with its copies."""
-    puts = await within(env, lambda: remembering_puts({content_hash: receipt.report.signature}))
+    puts = await within(env, lambda: signature_puts({content_hash: receipt.report.signature}))
     await env.kv.transact(lambda: puts)
 
 

@@ -120,7 +120,7 @@ STORES = {
     "submission_store": lambda: submission_store.find_submission("sub_" + "0" * 26),
     "external_scan_store": lambda: external_scan_store.find_external_scan("a/b/c", "scanner"),
     "external_scan_dispatch": lambda: external_scan_dispatch.dispatch_external_scans("a/b/c", "hash", ["scanner"]),
-    "repo_health_store": lambda: repo_health_store.find_repo_health("https://github.com/a/b"),
+    "repo_health_store": lambda: repo_health_store.find_repo_healths(["https://github.com/a/b"]),
 }
 
 

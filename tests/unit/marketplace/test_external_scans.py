@@ -69,7 +69,7 @@ async def test_new_content_is_a_new_request_and_ends_the_claim_on_the_old(env):
     old = await claim(env)
     await requested(env, content_hash="hash-2")
     assert await status(env) == Status.PENDING
-    with pytest.raises(Conflict, match="over"):
+    with pytest.raises(Conflict, match="has ended"):
         await report(env, old)
     assert (await claim(env)).content_hash == "hash-2"
 

@@ -8,7 +8,7 @@ import pytest
 
 from shared.errors import Deferred, NeedsPerson, Refused, Unavailable
 from shared.github.client import GitHubRepo
-from shared.marketplace.repo_health_store import find_repo_health, get_repo_health
+from shared.marketplace.repo_health_store import find_repo_healths, get_repo_health
 from tests.support.memory import MemoryKV, memory_env, within
 
 SOURCE = "https://github.com/acme/skills"
@@ -109,8 +109,8 @@ async def test_whatever_goes_wrong_the_old_value_stays_and_it_is_tried_again_soo
 async def test_what_was_never_known_is_unknown(env):
     env.github.answer = env.github.deferred()
     assert (await health(env)).status is None
-    assert (await within(env, lambda: find_repo_health(SOURCE))).status is None
-    assert await within(env, lambda: find_repo_health("https://github.com/a/b")) is None
+    assert (await within(env, lambda: find_repo_healths([SOURCE])))[SOURCE].status is None
+    assert await within(env, lambda: find_repo_healths(["https://github.com/a/b"])) == {}
 
 
 async def test_readers_give_way_to_workers_when_the_quota_is_low(env):

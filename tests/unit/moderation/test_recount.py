@@ -68,7 +68,7 @@ async def test_a_repair_sets_the_counters_right_once_and_says_by_how_much(env):
     assert again.drift == {}
     check_invariants(env.kv)
     subjects = [entry.subject for entry in await within(env, get_audit)]
-    assert subjects == ["nothing to set right", "RECEIVED -3, PUBLISHED +1"]
+    assert subjects == ["nothing to repair", "RECEIVED -3, PUBLISHED +1"]
 
 
 @pytest.mark.requirement("I5")

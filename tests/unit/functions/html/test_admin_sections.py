@@ -141,7 +141,7 @@ async def test_an_entry_that_could_not_remove_a_skill_names_it_and_how_to_retry(
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ({"skillName": "google"}, "Say in which repository"),  # never every skill of a name by accident
+        ({"skillName": "google"}, "Name its repository"),  # never every skill of a name by accident
         ({"skillName": " "}, "Enter the name of the skill"),
         ({"skillName": NAME, "severity": "mild"}, "must be one of"),
         ({"skillName": "google", "sourceUrl": "https://evil.example/x"}, "not the address of a GitHub repository"),
@@ -207,7 +207,7 @@ async def test_a_recount_of_many_records_shows_its_progress_and_continues(env, m
     assert "No drift: 3 submissions" in (await panel.post("/admin/recount", cursor=cursor)).text
     assert "does not belong" in (await panel.post("/admin/recount", cursor="made up")).text
     env.clock.forward(hours=1)
-    assert "left for too long" in (await panel.post("/admin/recount", cursor=cursor)).text
+    assert "paused for too long" in (await panel.post("/admin/recount", cursor=cursor)).text
     refused = await panel.post("/admin/recount", action="repair")
     assert "the recount has not read every record yet" in await panel.get(refused.headers["location"])
 
