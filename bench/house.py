@@ -197,7 +197,7 @@ async def _approve(env: Any) -> None:
 async def _call(
     env: Any, route: str, path: str | None = None, body: Any = None, headers: Any = None, **path_parameters: str
 ) -> Any:
-    from tests.support.requests import call
+    from tests.support.route_calls import call
 
     sent = b"" if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json", **(headers or {})}

@@ -11,7 +11,7 @@ from shared.storage.kv import Put
 from shared.submissions.counters import COUNTER_SHARDS
 from shared.submissions.submission_store import create
 from shared.worker_context import Env, run_with_worker_env
-from tests.support.catalogue import a_skill, puts_of
+from tests.support.stored_skills import a_skill, puts_of
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=30)  # older than anything the feed shows
 

@@ -44,7 +44,7 @@ from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission
 from shared.worker_context import run_with_worker_env
-from tests.support.resources import client, create_resources
+from tests.support.aws_resources import client, create_resources
 
 SMALL = 100
 MAX_CPU_RATIO = 1.3

@@ -17,10 +17,10 @@ os.environ.update(
 )
 
 from shared.settings import load_settings
+from tests.support.aws_resources import create_resources
 from tests.support.memory import memory_env
 from tests.support.ministack import ministack
 from tests.support.moto_server import moto_server
-from tests.support.resources import create_resources
 
 # The machine may be busy; how long an example takes proves nothing.
 hypothesis.settings.register_profile("platform", deadline=None)
@@ -30,7 +30,7 @@ hypothesis.settings.load_profile("platform")
 # counting here takes two to three times as long.
 NOT_COUNTED = {"e2e", "faults", "test_hostile_input.py", "test_skills_growth.py", "test_submission_list.py"}
 
-# They start platforms and mostly wait for them. The longest first: one that begins last keeps everybody waiting.
+# They start platforms and mostly wait for them. The longest first: one that begins last delays the end.
 WAITING = {"e2e", "faults"}
 LONGEST = [
     *("test_schemathesis.py", "test_pages.py", "test_platform.py", "test_process_wire.py", "test_process_crashes.py"),
@@ -59,7 +59,7 @@ def _places(files):
 
 @pytest.fixture
 def env():
-    """An environment in memory, with a clock that stands still until told otherwise."""
+    """An environment in memory, with a clock that a test moves."""
     return memory_env()
 
 

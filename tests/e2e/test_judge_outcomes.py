@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.panel import Panel
+from tests.support.admin_panel import Panel
 from tests.support.platform import Platform, eventually
 from tests.support.stub_bedrock import StubBedrock
 

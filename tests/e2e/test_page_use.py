@@ -7,11 +7,11 @@ from playwright.sync_api import expect
 
 from shared.web import labels
 from tests.support.browser import browser as open_browser
+from tests.support.browser_tab import Tab, serious_violations, sign_in
 from tests.support.demo import fill, fill_github
 from tests.support.platform import Platform
 from tests.support.screenshots import SIZES, THEMES, pages
 from tests.support.stub_github import StubGitHub
-from tests.support.tab import Tab, serious_violations, sign_in
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import browser as open_browser
+from tests.support.browser_tab import LIVE, Tab, sign_in
 from tests.support.demo import SETUP, AdminSession, fill_github, skill_md, submit_repo, upload, wait_until_idle
 from tests.support.platform import Platform
 from tests.support.stub_github import StubGitHub
-from tests.support.tab import LIVE, Tab, sign_in
 
 SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 

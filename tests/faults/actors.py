@@ -1,8 +1,8 @@
-"""Who acts on the platform: a worker, a scan, a person. Each has its own env and clock, and a plan of what goes wrong.
+"""The actors of the model: a worker, a scan, a person. Each has its own env and clock, and a plan of what goes wrong.
 
 Everything an actor asks of the outside passes `Actor.call`, which is a point before and a point after the effect. At
-a point it can be killed (nothing of it runs any more), held (it goes on later, perhaps as a zombie), throttled, or its
-answer lost after the effect.
+a point it can be killed (nothing of it runs any more), held (and resumed later, possibly as a zombie), throttled, or
+its reply lost after the effect.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Actor:
 
     async def call(self, service: str, operation: str, effect: Callable[[], Any]) -> Any:
         if get_worker_env() is not self.env:
-            self.world.violations.append(f"I10: {operation} of {self.name} saw the env of somebody else")
+            self.world.violations.append(f"I10: {operation} of {self.name} saw the env of another actor")
         n = self._number(operation)
         await self._point(2 * n)
         self._refuse(service, operation, n)
@@ -126,7 +126,7 @@ def _unanswered(service: str, actor: Actor) -> Exception:
         return Deferred("We could not reach GitHub.", "GitHub", actor.clock() + timedelta(minutes=2), "github_down")
     if service == "content":
         return Unavailable("The content store does not answer.")
-    return EndpointConnectionError(endpoint_url="nobody answers")
+    return EndpointConnectionError(endpoint_url="no answer")
 
 
 def _env_of(actor: Actor) -> Env:

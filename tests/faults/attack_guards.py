@@ -45,7 +45,7 @@ def _showing_all(original):
 
 
 def _open_to_more(original):
-    """Fields that nobody asked for are dropped instead of refused."""
+    """Unknown fields are dropped instead of refused."""
     known = {"repoUrl", "skillName", "skillPath", "source", "skills", "bundle", "uploadToken"}
 
     def convert(sent, type_):
@@ -89,7 +89,7 @@ ALWAYS_EQUAL = always(True)
 
 ATTACK_GUARDS = [
     Guard(
-        "a role is asked for",
+        "a role is required",
         {f"shared.{module}:require_role": _any_role for module in ("access.auth", "moderation.submission_decisions")},
     ),
     Guard("the queue has a cap", {"shared.submissions.intake:_refuse_when_full": always(10**9)}),
@@ -119,10 +119,12 @@ ATTACK_GUARDS = [
         "pages escape what people wrote",
         {"jinja2:Template.render": _unescaped, "functions.api.skill_badge:escape": lambda _: str},
     ),
-    Guard("a way back stays here", {"functions.html.queue_pages:_safe_redirect_path": lambda _: lambda back: back}),
+    Guard(
+        "a redirect stays on this site", {"functions.html.queue_pages:_safe_redirect_path": lambda _: lambda back: back}
+    ),
     Guard("a limit is a number in its range", {"functions.http.operations:_converted": _any_value}),
     Guard("cursors are signed", {"shared.access.cursor:is_same": ALWAYS_EQUAL}),
-    Guard("a key of JSON is there once", {"functions.http.request:_once_each": lambda _: dict}),
+    Guard("a JSON key occurs once", {"functions.http.request:_once_each": lambda _: dict}),
     Guard(
         "what is uploaded is text",
         {"shared.submissions.skill_source:_encode": lambda _: lambda path, text: text.encode(errors="surrogatepass")},
@@ -133,7 +135,7 @@ ATTACK_GUARDS = [
         {"shared.verification.verification:_confused_with": always(None)},
     ),
     Guard("some names are reserved", {"shared.submissions.skill_source:RESERVED_SLUGS": value(frozenset())}),
-    Guard("only little is compared line by line", {"shared.marketplace.diffs:MAX_CELLS": value(10**9)}),
+    Guard("line-by-line comparison is capped", {"shared.marketplace.diffs:MAX_CELLS": value(10**9)}),
     Guard(
         "the judge clears no block rule",
         {
@@ -142,16 +144,16 @@ ATTACK_GUARDS = [
         },
     ),
     Guard("tokens are compared", {"shared.access.auth:is_same": ALWAYS_EQUAL}),
-    Guard("a revoked token is nobody's", {"shared.access.auth:get_kv": in_result(within(get=always(None)))}),
-    Guard("a stranger sees named fields only", {"functions.api.submissions:detail_of": _showing_all}),
+    Guard("a revoked token is refused", {"shared.access.auth:get_kv": in_result(within(get=always(None)))}),
+    Guard("the public sees named fields only", {"functions.api.submissions:detail_of": _showing_all}),
     Guard(
         "a body has no other fields",
         {f"functions.{module}:fit": _open_to_more for module in ("http.request", "http.operations")},
     ),
     Guard("signatures are compared", {"shared.access.webhook_auth:is_same": ALWAYS_EQUAL}),
-    Guard("a seen signature goes by itself", {"shared.access.webhook_auth:Put": _for_ever}),
+    Guard("a seen signature expires", {"shared.access.webhook_auth:Put": _for_ever}),
     Guard("a broken secret is not quoted", {"shared.storage.secret_store:_parse": _quoting}),
-    Guard("a fault of ours shows no internals", {"functions.http.routes:problem_of": _with_internals}),
+    Guard("an internal error shows no details", {"functions.http.routes:problem_of": _with_internals}),
     Guard(
         "events of another source are refused",
         {
@@ -160,5 +162,5 @@ ATTACK_GUARDS = [
         },
     ),
     Guard("JSON is sent as JSON", {"functions.http.request:Request.media_type": always("application/json")}),
-    Guard("a wrong method is told", {"functions.pages:methods_at": always([])}),
+    Guard("a wrong method is reported", {"functions.pages:methods_at": always([])}),
 ]

@@ -106,7 +106,7 @@ def _taking_nothing(original):
 
 
 def _keeping_the_newer_origin(original):
-    """Whoever sharpens an entry of the blocklist has made it."""
+    """The caller that sharpens an entry of the blocklist becomes its origin."""
     return lambda old, new: msgspec.structs.replace(original(old, new), origin=new.origin)
 
 
@@ -147,7 +147,7 @@ GUARDS = [
         ["tests/unit/records/test_submissions.py::test_due_is_the_latest_of_all_waits"],
     ),
     Guard("a message that failed is kept", {"functions.consumer:failures_of": always({"batchItemFailures": []})}),
-    Guard("a batch never answers None", {"functions.consumer:failures_of": always(None)}),
+    Guard("a batch never returns None", {"functions.consumer:failures_of": always(None)}),
     Guard("what is finished is not claimed", {"shared.verification.pipeline:ACTIVE_STATES": value(frozenset(State))}),
     Guard(
         "only legal moves", {"shared.records.submissions:LEGAL_MOVES": value(dict.fromkeys(State, frozenset(State)))}
@@ -179,7 +179,7 @@ GUARDS = [
         [f"{CONTENT}test_what_is_published_is_what_was_scanned"],
     ),
     Guard(
-        "the blocklist is asked",
+        "the blocklist is checked",
         {
             "shared.verification.verification:worst_entry": always(None),
             "shared.verification.pipeline:find_block": always(None),
@@ -201,12 +201,12 @@ GUARDS = [
         ["tests/integration/test_rescan.py::test_an_admins_unblock_holds_for_this_content_under_these_rules"],
     ),
     Guard(
-        "a block takes back what it made alone",
+        "an unblock removes only the block's own entries",
         {"shared.evidence.blocklist:_merged": _keeping_the_newer_origin},
         [f"{BLOCKING}test_an_entry_that_a_person_made_outlives_the_block_of_the_same_thing"],
     ),
     Guard(
-        "no entry is made behind a decision's back",
+        "no entry is added during a decision",
         {"shared.marketplace.blocking:_absent": always([])},
         [f"{BLOCKING}test_an_entry_made_at_the_moment_of_an_unblock_keeps_the_skill_out"],
     ),
@@ -215,7 +215,7 @@ GUARDS = [
         {"shared.verification.verification:_find_name_conflict": always(None)},
         [f"{VERIFICATION}test_a_second_path_with_the_same_slug_is_rejected"],
     ),
-    Guard("an env is its batch's", {"shared.worker_context:worker_env_storage": ModuleLevel}),
+    Guard("an env belongs to its batch", {"shared.worker_context:worker_env_storage": ModuleLevel}),
     Guard(
         "a retry waits for its time",
         {"shared.verification.pipeline:_early_until": _ignoring_not_before},
@@ -243,7 +243,7 @@ GUARDS = [
     ),
     Guard("a copy has no successor", {"shared.verification.pipeline:is_superseded": always(False)}, [TWO_HOURS]),
     Guard(
-        "a message that is back is no copy",
+        "a redelivered message is no copy",
         {
             "shared.verification.pipeline:is_superseded": lambda _: (
                 lambda submission, delivery: delivery.generation < submission.generation
@@ -268,12 +268,12 @@ GUARDS = [
         },
     ),
     Guard("an expired row counts as absent", {"shared.storage.dynamo_kv:DynamoKV._is_alive": always(True)}),
-    Guard("the store asks again", {"shared.storage.dynamo_kv:attempts_within": one_try}),
+    Guard("the store retries", {"shared.storage.dynamo_kv:attempts_within": one_try}),
     Guard(
         "a batch read takes 100 keys",
         {"shared.storage.dynamo_kv:_chunks": lambda _: lambda keys: [keys] * bool(keys)},
     ),
-    Guard("a record has its time", {"shared.verification.pipeline:asyncio": within(timeout=untimed)}, hangs=True),
+    Guard("a record has a time limit", {"shared.verification.pipeline:asyncio": within(timeout=untimed)}, hangs=True),
     Guard("a request is answered once", {"shared.submissions.intake:_find_earlier": always(None)}),
     Guard(
         "of two requests with one key one wins",
@@ -285,12 +285,12 @@ GUARDS = [
         {"shared.submissions.intake:take_key": _taking_nothing},
         ["tests/unit/submissions/test_batches.py::test_of_two_parallel_batches_with_one_key_one_is_refused_whole"],
     ),
-    Guard("what could not be read is told", {f"{STORE}_ids": always([])}),
+    Guard("what could not be read is reported", {f"{STORE}_ids": always([])}),
     Guard(
-        "a full tick says so",
+        "a full scan reports more",
         {f"{STORE}Stuck": lambda stuck: lambda submissions, failed, more: stuck(submissions, failed, False)},
     ),
-    Guard("what waits is sent again by the scan", {"shared.verification.recovery:_send_again": no_effect()}),
+    Guard("the scan resends what waits", {"shared.verification.recovery:_send_again": no_effect()}),
     Guard(
         "a failed resend is due at once",
         {"shared.verification.recovery:touch_submission": no_effect(_is_undoing_a_note)},
@@ -303,10 +303,12 @@ GUARDS = [
             "shared.verification.recovery:_requeue": no_effect(),
         },
     ),
-    Guard("a scan holds nobody up", {"shared.verification.verification:asyncio": within(to_thread=blocking)}),
+    Guard(
+        "a scan does not block the event loop", {"shared.verification.verification:asyncio": within(to_thread=blocking)}
+    ),
     Guard("a count is written only as it was read", {"shared.marketplace.community:_counted": unguarded()}),
     Guard(
-        "who lost a record looks again",
+        "a worker that lost a record reads it again",
         {"shared.verification.pipeline:_after_losing": always(import_module("shared.verification.pipeline").DONE)},
         [f"{FOUND}test_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one"],
     ),

@@ -18,11 +18,11 @@ import pytest
 from hypothesis.errors import HypothesisSideeffectWarning
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.faults import machine
+from tests.faults import state_machine
 from tests.faults.attack_guards import ATTACK_GUARDS
 from tests.faults.fault_table import Row, rows
 from tests.faults.guards import GUARDS, Guard
-from tests.faults.side_by_side import TookTooLong, side_by_side
+from tests.faults.parallel_processes import TookTooLong, in_processes
 from tests.faults.test_model import PROFILES
 
 LONGEST = 300.0  # seconds, for one guard
@@ -80,7 +80,7 @@ def _check_with_every_guard_on(guards: Sequence[Guard]) -> None:
     runs = {"the tests": partial(_failing, tests, nullcontext)}
     if not all(map(_tests_of, guards)):
         runs["the model"] = partial(_noticed_by_model, nullcontext)
-    for run, failing in side_by_side(runs, dict.fromkeys(runs, LONGEST_OF_ALL)):
+    for run, failing in in_processes(runs, dict.fromkeys(runs, LONGEST_OF_ALL)):
         assert failing == [], f"With every guard on, {run} must pass: {failing}"
 
 
@@ -88,7 +88,7 @@ def _with_each_off(guards: Sequence[Guard]) -> Iterator[tuple[Guard, list[str]]]
     """Each guard, and who missed it. In processes of their own: without a guard a test may leave anything behind."""
     by_name = {guard.name: guard for guard in guards}
     longest = {guard.name: LONGEST_WAIT if guard.hangs else LONGEST for guard in guards}
-    for name, outcome in side_by_side({guard.name: partial(_missed_by, guard) for guard in guards}, longest):
+    for name, outcome in in_processes({guard.name: partial(_missed_by, guard) for guard in guards}, longest):
         guard = by_name[name]
         missed_by = _tests_of(guard) if guard.hangs and isinstance(outcome, TookTooLong) else outcome
         assert isinstance(missed_by, list), f"{name}: {outcome}"
@@ -101,12 +101,12 @@ def _missed_by(guard: Guard) -> list[str]:
 
 
 def _noticed_by_model(switch: Switch) -> list[str]:
-    machine.FIGURES.clear()
+    state_machine.FIGURES.clear()
     try:
         with switch():
-            run_state_machine_as_test(machine.PlatformMachine, settings=PROFILES["mutants"])
+            run_state_machine_as_test(state_machine.PlatformMachine, settings=PROFILES["mutants"])
     except Exception as noticed:  # noqa: BLE001 - any failure counts
-        return [f"the model, example {machine.FIGURES['examples']}: {_first_line(noticed)}"]
+        return [f"the model, example {state_machine.FIGURES['examples']}: {_first_line(noticed)}"]
     return []
 
 

@@ -26,7 +26,7 @@ from tests.support.platform import kill
 from tests.support.quiescence import letters_of, records_of, wrong_at_rest
 
 CLIENTS = 8
-TELL_EVERY = 15.0
+REPORT_EVERY = 15.0
 TWO_HOURS = 7200.0
 PATIENCE = 120.0  # without any progress, after the faults are over
 FAULTS = (
@@ -135,7 +135,7 @@ class Soak:
 
     def load(self) -> None:
         """A submission every so often, whatever became of those before."""
-        told = self.started
+        reported = self.started
         number = 0
         with ThreadPoolExecutor(CLIENTS) as pool:
             running: list[Future[None]] = []
@@ -144,9 +144,9 @@ class Soak:
                     number += 1
                     running.append(pool.submit(self.submit, number, random.Random(f"{self.options.seed} {number}")))
                     running = [one for one in running if not one.done() or one.result()]
-                if now - told >= TELL_EVERY:
-                    told = now
-                    self.tell()
+                if now - reported >= REPORT_EVERY:
+                    reported = now
+                    self.print_progress()
                 time.sleep(0.01)
             self.stop()
             for one in running:
@@ -190,7 +190,7 @@ class Soak:
 
     def wait_for_rest(self) -> bool:
         """As long as there is progress: how fast it is says more about the machine than about the platform."""
-        least, progressed, told, quiet = None, time.monotonic(), time.monotonic(), 0
+        least, progressed, reported, quiet = None, time.monotonic(), time.monotonic(), 0
         while quiet < 3 and time.monotonic() - progressed < PATIENCE:
             _, stats = self.faulty.insist("GET", "/api/v1/submissions/stats")
             messages = self.faulty.messages() + self.faulty.messages("deadLetterQueueUrl")
@@ -198,8 +198,8 @@ class Soak:
             quiet = quiet + 1 if left == 0 and stats.get("active") == 0 else 0
             if least is None or left < least:
                 least, progressed = left, time.monotonic()
-            if time.monotonic() - told >= TELL_EVERY:
-                told = time.monotonic()
+            if time.monotonic() - reported >= REPORT_EVERY:
+                reported = time.monotonic()
                 print(f"{self.passed():5.0f} s  {stats.get('active')} active, {messages} messages", flush=True)
             time.sleep(0.3)
         return quiet >= 3
@@ -207,7 +207,7 @@ class Soak:
     def passed(self) -> float:
         return time.monotonic() - self.started
 
-    def tell(self) -> None:
+    def print_progress(self) -> None:
         status, stats = self.faulty.insist("GET", "/api/v1/submissions/stats", seconds=5)
         cards = (
             {name: stats.get(name) for name in ("active", "published", "rejected", "onHold")} if status == 200 else "?"

@@ -9,7 +9,7 @@ from shared.github.client import GitHub
 from shared.records.submissions import CATEGORIES
 from shared.submissions import intake
 from shared.telemetry import logger
-from tests.faults import sources
+from tests.faults import skill_sources as sources
 from tests.faults.world import World
 from tests.support.builders import processed
 from tests.support.memory import GITHUB_TOKEN, FixedSecrets, memory_env, within

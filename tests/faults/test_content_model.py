@@ -4,7 +4,7 @@ import pytest
 
 from shared.records.submissions import State
 from tests.faults.actors import Plan
-from tests.faults.sources import CONTENTS
+from tests.faults.skill_sources import CONTENTS
 from tests.faults.world import World
 
 

@@ -1,4 +1,4 @@
-"""A worker that is held at each of its points while somebody else does all they came for, and then goes on."""
+"""A worker is held at each of its points while another actor runs to its end, and is then resumed."""
 
 import pytest
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.faults.sources import CONTENTS
+from tests.faults.skill_sources import CONTENTS
 from tests.faults.test_model import CALM
 from tests.faults.world import World
 

@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.faults.machine import PlatformMachine
+from tests.faults.state_machine import PlatformMachine
 
 CALM = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None, "print_blob": True}
 PROFILES = {

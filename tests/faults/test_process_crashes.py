@@ -33,7 +33,7 @@ def faulty(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def killed(faulty):
-    """One submission per step, its worker killed there. They recover together, while the tests look elsewhere."""
+    """One submission per step, its worker killed there. They recover together, while other tests run."""
     ids = {}
     for step, place in STEPS.items():
         name = f"r01-{step}"
@@ -70,7 +70,7 @@ def published_once(faulty, submission_id) -> dict:
 
 
 def times_held(done) -> list[timedelta]:
-    """How long a worker had it each time until somebody took it away."""
+    """How long each worker held it until another took it over."""
     entries = [(entry["actor"], datetime.fromisoformat(entry["timestamp"])) for entry in done["stateHistory"]]
     claims = [n for n, entry in enumerate(done["stateHistory"]) if entry["to"] == "TIER1_SCANNING"]
     taken = [n for n, (actor, _) in enumerate(entries) if actor == "recovery"]
@@ -126,8 +126,8 @@ def test_a_write_of_a_dead_worker_that_comes_after_the_takeover_changes_nothing(
 @pytest.mark.parametrize("step", STEPS)
 def test_a_worker_killed_after_this_step_costs_an_attempt_at_most_and_ends_once(faulty, killed, step):
     done = published_once(faulty, killed[step])
-    if step in ("publish", "delete"):  # it was over: nobody had to finish it
-        # On a machine so busy that the worker ran out of time before, somebody took it over: then, and not else.
+    if step in ("publish", "delete"):  # it was over: no other worker had to finish it
+        # On a machine so busy that the worker ran out of time before, another took it over: only then.
         assert all(held >= SHORTEST_LEASE for held in times_held(done))
         assert done["attempts"] == 1 + len(times_held(done))
     else:

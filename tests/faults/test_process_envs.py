@@ -14,10 +14,10 @@ from local.function_pool import FunctionPool, Invoked, StartLimit, function_envi
 from local.template import read_template
 from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env
+from tests.support.aws_resources import REGION, TEMPLATE, create_resources
 from tests.support.builders import a_bundle, an_sqs_record, submitted
 from tests.support.fault_proxy import FaultProxy
 from tests.support.memory import within
-from tests.support.resources import REGION, TEMPLATE, create_resources
 from tests.support.two_batches import env_of
 
 BATCH = 3

@@ -16,7 +16,7 @@ from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.submissions.submission_store import commit
 from shared.timing import MAX_RECEIVES
 from tests.faults.actors import Plan
-from tests.faults.sources import CONTENTS
+from tests.faults.skill_sources import CONTENTS
 from tests.faults.world import World
 from tests.support.invariants import histories_of
 
@@ -293,14 +293,14 @@ def test_a_handler_that_answers_nonsense_or_dies_loses_nothing(world, answer):
     answers = {"raises": None, "wrong id": wrong_id, "nonsense": b"[1]"}
     assert messages_done(["message-1"], answers[answer], reports_failures=True) == set()
     world.submit("greeter", "good")
-    world.sqs.receive()  # delivered to a handler that died: it comes back by itself
+    world.sqs.receive()  # delivered to a handler that died: it is redelivered
     ends_published_once(world)
 
 
 @pytest.mark.requirement("R26")
 @pytest.mark.parametrize("at", range(0, 18, 3))
 def test_batches_that_overlap_each_see_their_own_env_also_when_one_fails(world, at):
-    """The first goes on while the second is under way, and the second after the first is over."""
+    """The first resumes while the second is under way, and the second after the first is over."""
     world.submit("greeter", "good")
     world.submit("writer", "good")
     world.stranger()

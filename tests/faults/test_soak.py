@@ -15,11 +15,11 @@ def test_a_short_soak_breaks_a_lot_and_loses_nothing():
         [sys.executable, "-m", *command], cwd=REPOSITORY, capture_output=True, text=True, timeout=420, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    told = {line[:20].strip(): line[20:] for line in done.stdout.splitlines()}
-    assert told["submissions lost"] == told["published twice"] == "0"
-    assert int(told["workers killed"].split()[0]) > 0
-    assert int(told["faults on the wire"].split()[0]) > 0
-    assert int(told["load held"].split()[0]) > 0
+    reported = {line[:20].strip(): line[20:] for line in done.stdout.splitlines()}
+    assert reported["submissions lost"] == reported["published twice"] == "0"
+    assert int(reported["workers killed"].split()[0]) > 0
+    assert int(reported["faults on the wire"].split()[0]) > 0
+    assert int(reported["load held"].split()[0]) > 0
 
 
 def test_what_is_wrong_at_rest_is_told(tmp_path):
@@ -34,11 +34,11 @@ def test_what_is_wrong_at_rest_is_told(tmp_path):
         key = {"pk": {"S": f"sub:{lost}"}, "sk": {"S": "."}}
         faulty.dynamodb.delete_item(TableName=faulty.table, Key=key)
         problems = " ".join(wrong_at_rest(faulty, [kept, lost], [poison]))
-        for told in (
+        for reported in (
             f"I1: {lost} was accepted and is answered 404",
             f"I1: {lost} was accepted and is not stored",
             "I5: the cards say",
             f"I15: the poison message {poison} is no dead letter",
             "I13: 1 messages are in queueUrl",
         ):
-            assert told in problems
+            assert reported in problems

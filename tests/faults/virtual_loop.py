@@ -1,4 +1,4 @@
-"""An event loop whose time is not the machine's: when everybody waits, it jumps to the next timer. Backoffs and
+"""An event loop whose time is not the machine's: when every task waits, it jumps to the next timer. Backoffs and
 timeouts cost nothing, and every run of the same steps is the same run."""
 
 import asyncio
@@ -21,7 +21,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - whoever awaits it gets it
+        except Exception as error:  # noqa: BLE001 - the awaiting task gets it
             future.set_exception(error)
         return future
 
@@ -33,7 +33,7 @@ class _Jumping(selectors.DefaultSelector):
 
     def select(self, timeout=None):
         if timeout is None:
-            raise AssertionError("everybody waits for somebody else")
+            raise AssertionError("every task waits for another one")
         if timeout > 0:
             self._loop.jump(timeout)
         return super().select(0)

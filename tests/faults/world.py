@@ -1,4 +1,4 @@
-"""The whole platform in memory, one step at a time: stores, queues, clock and everybody who acts on them.
+"""The whole platform in memory, one step at a time: stores, queues, clock and actors.
 
 The code that runs is the real one (intake, consumer, dead letters, scan, admin, rescan) on the real DynamoKV and
 SqsQueue; only what lies behind their wires is in memory. Each step runs one actor until it is done, dead or held.
@@ -33,7 +33,7 @@ from shared.verification.recovery import RecoveryReport, recover_stuck
 from shared.verification.rescan import rescan_published
 from shared.worker_context import run_with_worker_env
 from tests.faults.actors import SMOOTH, Actor, Plan
-from tests.faults.sources import CONTENTS, Contents, Sources, scan
+from tests.faults.skill_sources import CONTENTS, Contents, Sources, scan
 from tests.faults.virtual_loop import VirtualLoop
 from tests.support.invariants import Watcher, submissions_of
 from tests.support.memory import Clock, FixedSecrets, memory_env
@@ -91,7 +91,7 @@ class World:
     # What people and schedules do
 
     def submit(self, name: str, content: str, key: str | None = None, plan: Plan = SMOOTH) -> Any:
-        """Somebody uploads a skill; who did so before has the token of its name."""
+        """Uploads a skill, with the token of its name if it was uploaded before."""
         files = [(path, data.decode()) for path, data in CONTENTS[content].items()]
         idempotency = intake.Idempotency(key, content) if key else None
 

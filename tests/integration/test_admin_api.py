@@ -7,11 +7,11 @@ import pytest
 
 from functions.admin_api import ROUTES, handler
 from shared.access.audit import get_audit
-from tests.support import admin_scenes as scenes
-from tests.support.admin_scenes import SCENES, WHY, on_loop
-from tests.support.http import call, error_of
+from tests.support import admin_subjects as subjects
+from tests.support.admin_subjects import SCENES, WHY, on_loop
+from tests.support.aws_resources import client
+from tests.support.gateway_events import call, error_of
 from tests.support.memory import ADMIN_TOKEN
-from tests.support.resources import client
 
 ADMIN = "/api/v1/admin"
 STUCK = f"GET {ADMIN}/stuck"
@@ -137,7 +137,7 @@ def test_every_action_is_taken_by_the_real_store_and_then_the_audit_list_is_read
 
 
 def test_without_anything_stuck_there_is_nothing_to_do():
-    scenes.submit_repo("https://github.com/o/r")
+    subjects.submit_repo("https://github.com/o/r")
     for _ in range(2):
         assert ask(STUCK).body == {"stuck": [], "count": 0, "unreadable": [], "more": False, "paused": None}
         report = ask(REQUEUE, body={"reason": WHY}).body
@@ -145,7 +145,7 @@ def test_without_anything_stuck_there_is_nothing_to_do():
 
 
 def test_what_waits_too_long_is_shown_and_sent_again_once(function_env, moto_url):
-    created = scenes.submit_repo("https://github.com/o/r")
+    created = subjects.submit_repo("https://github.com/o/r")
     _grow_old(moto_url, function_env.table_name, created["id"])
     shown = ask(STUCK, "reviewer").body
     assert [(row["submission"]["id"], row["next"]) for row in shown["stuck"]] == [(created["id"], "send again")]
@@ -188,8 +188,8 @@ def counted_to_the_end(role="admin", **body):
 def test_a_recount_finds_drift_a_repair_takes_it_away_and_only_an_admin_repairs(function_env, moto_url, monkeypatch):
     monkeypatch.setattr("shared.moderation.recount.RECORDS_PER_PAGE", 1)
     monkeypatch.setattr("shared.moderation.recount.PAGES_AT_ONCE", 1)
-    scenes.held()
-    scenes.waiting()
+    subjects.held()
+    subjects.waiting()
     key = {"pk": {"S": "stats:3"}, "sk": {"S": "."}}
     client("dynamodb", moto_url).update_item(
         TableName=function_env.table_name,

@@ -6,7 +6,7 @@ import pytest
 
 from functions.skills_api import handler as skills
 from functions.submissions_api import handler as submissions
-from tests.support.http import Context, an_http_event, call, error_of, read
+from tests.support.gateway_events import Context, an_http_event, call, error_of, read
 
 SUBMIT = "POST /api/v1/submissions"
 LIST = "GET /api/v1/submissions"

@@ -13,7 +13,7 @@ from shared.records.submissions import State
 from shared.submissions import discovery, intake
 from shared.submissions.intake import Accepted, NotAccepted, RequestedSkill
 from tests.support.builders import processed
-from tests.support.counting import CountingKV
+from tests.support.counting_stores import CountingKV
 from tests.support.memory import FillsUp, memory_env, within
 from tests.support.stub_github import StubGitHub
 

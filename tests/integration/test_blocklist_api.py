@@ -9,12 +9,12 @@ from shared.marketplace.skill_admin import block_by_rule
 from shared.marketplace.skill_store import find_skill
 from shared.records.submissions import State
 from shared.submissions.submission_store import move_submission
-from tests.support import admin_scenes as scenes
-from tests.support.admin_scenes import on_loop
-from tests.support.catalogue import a_skill
-from tests.support.http import Context, an_http_event, call, error_of
-from tests.support.marketplace import put
+from tests.support import admin_subjects as subjects
+from tests.support.admin_subjects import on_loop
+from tests.support.gateway_events import Context, an_http_event, call, error_of
 from tests.support.memory import ADMIN_TOKEN
+from tests.support.published_skills import put
+from tests.support.stored_skills import a_skill
 
 LIST = "GET /api/v1/blocklist"
 CHECK = "GET /api/v1/blocklist/check"
@@ -59,7 +59,7 @@ def test_entries_have_the_fields_that_clients_know_and_an_etag_that_changes_with
 
 
 def test_a_list_with_gaps_is_no_list(function_env, moto_url):
-    from tests.support.resources import client
+    from tests.support.aws_resources import client
 
     block("evil")
     table = client("dynamodb", moto_url)
@@ -98,14 +98,14 @@ def test_a_skill_is_checked_by_its_name_in_its_source_and_by_its_content():
 @pytest.mark.parametrize("repo", ["https://github.com/uploads/anonymous", "github.com/Uploads/anonymous.git/"])
 def test_what_github_has_under_the_name_of_our_uploads_is_never_installed(repo):
     """A client takes `uploads/anonymous/{name}` for an address, and anybody may have that account."""
-    submission = scenes.published()
+    submission = subjects.published()
     assert check(name=submission.skill_name) == CLEAN
     answer = call(handler, CHECK, query={"name": "greeter", "repoUrl": repo}).body
     assert (answer["blocked"], answer["entry"]["threatType"]) == (True, "impersonation")
 
 
 def test_a_skill_that_newer_rules_took_out_is_blocked_though_no_entry_names_it():
-    submission = scenes.published()
+    submission = subjects.published()
     skill = on_loop(lambda: find_skill(submission.skill_name))
     on_loop(lambda: block_by_rule(skill, "A newer rule set found something."))
     answer = check(name=submission.skill_name)
@@ -115,7 +115,7 @@ def test_a_skill_that_newer_rules_took_out_is_blocked_though_no_entry_names_it()
 
 
 def test_a_refusal_is_told_with_its_reason():
-    submission = scenes.rejected()
+    submission = subjects.rejected()
     for name in (submission.skill_name, submission.skill_name.rpartition("/")[2]):
         answer = check(name=name)
         assert (answer["blocked"], answer["rejected"]) == (False, True)
@@ -123,14 +123,14 @@ def test_a_refusal_is_told_with_its_reason():
         assert set(rejection) == {"skillName", "state", "reason", "score", "rejectedAt"}
         assert (rejection["skillName"], rejection["state"]) == (submission.skill_name, "REJECTED")
         assert rejection["reason"]
-    held = scenes.held()
+    held = subjects.held()
     assert check(name=held.skill_name) == CLEAN
     on_loop(lambda: move_submission(held, State.DEQUEUED, "admin:anna", "not now"))
     assert check(name=held.skill_name)["rejection"]["state"] == "DEQUEUED"
 
 
 def test_what_a_rule_blocked_is_blocked_for_those_who_would_install_it_before_anybody_decided():
-    submission = scenes.parked(State.BLOCKED, by="rule")
+    submission = subjects.parked(State.BLOCKED, by="rule")
     for name in (submission.skill_name, submission.skill_name.rpartition("/")[2]):
         answer = check(name=name)
         assert (answer["blocked"], answer["rejected"]) == (True, False)
@@ -150,10 +150,10 @@ def test_what_its_author_did_elsewhere_taints_a_skill_but_not_what_is_blocked_al
     assert tainted["taintReason"] == "Another skill of acme is blocked."
     alone = check(name="acme/other/bad")
     assert (alone["blocked"], alone["tainted"]) == (True, False)
-    upload = scenes.published()
-    blocked = scenes.published()
+    upload = subjects.published()
+    blocked = subjects.published()
     route = "POST /api/v1/admin/skills/{owner}/{repo}/{skill}/block"
-    path = scenes.path_of(blocked.skill_name)
+    path = subjects.path_of(blocked.skill_name)
     assert call(admin_api.handler, route, path=path, headers=AS_ADMIN, body={"reason": "bad"}).status == 200
     assert check(name=upload.skill_name)["tainted"] is False
 

@@ -5,9 +5,9 @@ import pytest
 
 from shared.submissions.submission_store import get_submission
 from tests.support.builders import processed
-from tests.support.contract import ask
+from tests.support.contract_checks import ask
 from tests.support.memory import memory_env, within
-from tests.support.requests import call
+from tests.support.route_calls import call
 from tests.support.stub_github import StubGitHub
 
 # It sends them with every request, GET or POST, and the last two once somebody has signed in.

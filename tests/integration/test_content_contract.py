@@ -14,8 +14,8 @@ from shared.errors import NotFound, Unavailable
 from shared.settings import load_settings
 from shared.storage.aws import Aws
 from shared.storage.content import S3Content, content_hash_of, pack, unpack
+from tests.support.aws_resources import client, create_resources
 from tests.support.memory import MemoryContent
-from tests.support.resources import client, create_resources
 
 FILES = {"SKILL.md": b"# Hello\r\n", "scripts/run.py": b"print()\n", "empty": b"", "\u00e4/\U0001f600.md": b"\xff\x00"}
 PARTS = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="/\\"), min_size=1, max_size=60)

@@ -1,12 +1,12 @@
 """What tells of many submissions, row by row: lists, places, news, totals, health, and what is answered when a part is
-down. Every answer is held against the contract too (tests/support/contract.py)."""
+down. Every answer is held against the contract too (tests/support/contract_checks.py)."""
 
 import pytest
 
 from shared.errors import Unavailable
 from shared.submissions.queue_position import RANKED
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
-from tests.support.contract import ask
+from tests.support.contract_checks import ask
 from tests.support.memory import MemoryKV, memory_env
 
 LIST = "GET /api/v1/submissions"

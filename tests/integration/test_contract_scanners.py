@@ -1,13 +1,13 @@
-"""Requests and responses of external scanners, compared with the contract (tests/support/contract.py)."""
+"""Requests and responses of external scanners, compared with the contract (tests/support/contract_checks.py)."""
 
 import json
 
 import pytest
 
 from tests.support.builders import processed, submitted
-from tests.support.contract import ask
+from tests.support.contract_checks import ask
 from tests.support.memory import memory_env
-from tests.support.signed import signed_body, signed_headers
+from tests.support.signed_requests import signed_body, signed_headers
 
 CLAIM = "POST /api/v1/internal/scans/claim"
 

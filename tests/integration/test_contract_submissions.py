@@ -1,5 +1,5 @@
 """Submitting and following one, row by row: fields, types, status codes. Every answer is held against the contract
-too (tests/support/contract.py)."""
+too (tests/support/contract_checks.py)."""
 
 import dataclasses
 from datetime import timedelta
@@ -9,7 +9,7 @@ import pytest
 from shared.evidence import blocklist
 from shared.settings import Limit
 from tests.support.builders import a_bundle, processed, submitted
-from tests.support.contract import ask
+from tests.support.contract_checks import ask
 from tests.support.memory import within
 
 SUBMIT = "POST /api/v1/submissions"

@@ -25,8 +25,8 @@ from shared.timing import (
     scaled,
     time_limit,
 )
+from tests.support.aws_resources import create_resources
 from tests.support.memory import MemoryKV, memory_env, within
-from tests.support.resources import create_resources
 from tests.support.stub_bedrock import StubBedrock
 
 FILES = {

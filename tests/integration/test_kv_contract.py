@@ -12,9 +12,9 @@ from shared.settings import load_settings
 from shared.storage.aws import Aws
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import ABSENT, Add, Check, Delete, Key, Put, Query, query_all
+from tests.support.aws_resources import create_resources
 from tests.support.memory import MemoryKV
 from tests.support.memory_dynamo import MemoryDynamo
-from tests.support.resources import create_resources
 
 
 @pytest.fixture(params=["memory", "memory dynamo", "moto", "ministack"])

@@ -12,8 +12,8 @@ from shared.storage.aws import Aws
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import ABSENT, Add, Key, Put, Query
 from shared.timing import time_limit
+from tests.support.aws_resources import create_resources
 from tests.support.fault_proxy import FaultProxy
-from tests.support.resources import create_resources
 
 KEY = Key("doc:1")
 COUNTER = Key("counter")

@@ -20,10 +20,10 @@ from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import ABSENT
 from shared.submissions import word_index
 from shared.submissions.submission_search import find_refused, search_submissions
+from tests.support.aws_resources import create_resources
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
-from tests.support.catalogue import a_skill, put_skills
 from tests.support.memory import memory_env, within
-from tests.support.resources import create_resources
+from tests.support.stored_skills import a_skill, put_skills
 
 
 @pytest.fixture(params=["memory", "moto", "ministack"])

@@ -8,7 +8,7 @@ import pytest
 from functions import admin_pages, pages
 from functions.submissions_api import handler as submissions
 from tests.support.builders import a_bundle
-from tests.support.http import Context, an_http_event, call
+from tests.support.gateway_events import Context, an_http_event, call
 from tests.support.memory import ADMIN_TOKEN
 
 pytestmark = pytest.mark.usefixtures("function_env")

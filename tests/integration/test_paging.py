@@ -5,8 +5,8 @@ import pytest
 from shared.records.submissions import State, Submission, new_id
 from shared.submissions.submission_store import create
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
-from tests.support.contract import ask
-from tests.support.counting import CountingKV
+from tests.support.contract_checks import ask
+from tests.support.counting_stores import CountingKV
 from tests.support.memory import memory_env, within
 
 LIST = "GET /api/v1/submissions"

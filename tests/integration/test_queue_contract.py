@@ -11,9 +11,9 @@ from shared.settings import load_settings
 from shared.storage.aws import Aws
 from shared.storage.queue import SqsQueue, parse_body
 from shared.timing import MAX_RECEIVES, VISIBILITY_TIMEOUT
+from tests.support.aws_resources import client, create_resources
 from tests.support.memory import Clock, MemoryQueue
 from tests.support.memory_sqs import MemorySqs
-from tests.support.resources import client, create_resources
 
 ID = "sub_01kk2v5q3n8d7a6f5e4d3c2b1a"
 

@@ -17,9 +17,9 @@ from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.submission_store import claim_submission, get_submission
 from shared.timing import LONGEST_LEASE
 from shared.worker_context import get_worker_env, run_with_worker_env
+from tests.support.aws_resources import client
 from tests.support.builders import a_bundle, an_sqs_record
 from tests.support.memory import memory_env
-from tests.support.resources import client
 
 SCHEDULED = {"source": "aws.events", "detail-type": "Scheduled Event"}
 

@@ -13,7 +13,7 @@ from shared.storage.aws import Aws
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import Key
 from shared.timing import STORE_BUDGET, time_limit
-from tests.support.naive_twins import get_many_batch_by_batch, get_many_one_by_one
+from tests.support.naive_versions import get_many_batch_by_batch, get_many_one_by_one
 from tests.support.probes import PATIENCE
 from tests.support.stub_dynamo import TABLE, StubDynamo
 

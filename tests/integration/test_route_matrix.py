@@ -12,7 +12,7 @@ from functions.http.operations import Operation
 from functions.http.routes import answer_event
 from local.cloudformation import load
 from tests.support.memory import ADMIN_TOKEN, memory_env, within
-from tests.support.requests import an_event
+from tests.support.route_calls import an_event
 from tests.support.template_checks import ROOT, routes_of
 
 WHO = {

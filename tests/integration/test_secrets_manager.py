@@ -11,7 +11,7 @@ from shared.errors import Unavailable
 from shared.settings import load_settings
 from shared.storage.aws import Aws
 from shared.storage.secret_store import secrets_from
-from tests.support.resources import client, create_resources
+from tests.support.aws_resources import client, create_resources
 
 CANARY = "canary-that-must-never-be-seen-in-an-error"
 

@@ -9,8 +9,8 @@ from shared.marketplace.external_scan_store import a_request, scan_put
 from shared.marketplace.skill_admin import block_skill
 from shared.records.external_scans import ExternalOutcome, claimed, finished
 from tests.support.builders import WHEN
-from tests.support.catalogue import a_skill
-from tests.support.marketplace import list_, publish, put, raw, read, run, twice
+from tests.support.published_skills import list_, publish, put, raw, read, run, twice
+from tests.support.stored_skills import a_skill
 from tests.support.stub_github import StubGitHub
 
 pytestmark = pytest.mark.usefixtures("function_env")

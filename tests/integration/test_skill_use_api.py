@@ -7,9 +7,9 @@ import pytest
 from shared import runtime
 from shared.marketplace.community import list_reports
 from shared.marketplace.skill_admin import block_skill
-from tests.support.catalogue import a_skill
-from tests.support.http import error_of
-from tests.support.marketplace import list_, put, read, run, tell
+from tests.support.gateway_events import error_of
+from tests.support.published_skills import list_, post, put, read, run
+from tests.support.stored_skills import a_skill
 
 CLIENT = {"source": "cli", "platform": "linux", "cliVersion": "1.0.21"}
 
@@ -37,9 +37,9 @@ def installs_of(*names):
 def test_every_installation_answered_with_yes_is_counted_once():
     put(a_skill("acme/tools/pdf"))
     body = {"repoUrl": "https://github.com/acme/tools", "version": "1.0.0", **CLIENT}
-    answers = [tell("acme/tools/pdf/installs", body), tell("pdf/installs", body), tell("pdf/installs", {})]
+    answers = [post("acme/tools/pdf/installs", body), post("pdf/installs", body), post("pdf/installs", {})]
     assert [(answer.status, answer.body) for answer in answers] == [(200, {"ok": True})] * 3
-    refused = [tell("acme/tools/none/installs", body), tell("pdf/installs", {"count": 5}), tell("pdf/installs")]
+    refused = [post("acme/tools/none/installs", body), post("pdf/installs", {"count": 5}), post("pdf/installs")]
     assert [error_of(answer) for answer in refused] == [
         (404, "skill_not_found"),
         (400, "invalid_body"),
@@ -56,7 +56,7 @@ def test_several_installations_are_counted_in_one_request():
         {"skillName": "csv", "repoUrl": "https://github.com/acme/tools"},
     ]
     for _ in range(2):
-        answer = tell("installs", {"skills": skills, **CLIENT})
+        answer = post("installs", {"skills": skills, **CLIENT})
         assert (answer.status, answer.body) == (200, {"ok": True})
     assert installs_of("acme/tools/pdf", "acme/tools/csv", "beta/kit/sql") == [2, 2, 0]
 
@@ -64,7 +64,7 @@ def test_several_installations_are_counted_in_one_request():
 def test_a_request_counts_a_skill_once_however_often_it_names_it():
     put(a_skill("acme/tools/pdf"))
     skills = [{"skillName": "pdf"}, {"skillName": "acme/tools/pdf"}, {"skillName": "ACME/tools/PDF"}]
-    assert tell("installs", {"skills": skills}).body == {"ok": True}
+    assert post("installs", {"skills": skills}).body == {"ok": True}
     assert installs_of("acme/tools/pdf") == [1]
 
 
@@ -72,20 +72,20 @@ def test_names_that_lead_nowhere_are_skipped_and_told():
     put(a_skill("acme/tools/pdf"), a_skill("a/b/same"), a_skill("c/d/same"), a_skill("acme/tools/bad"))
     run(lambda: block_skill("acme/tools/bad", "It phones home.", "admin:anna"))
     names = ["acme/tools/pdf", "none", "same", "acme/tools/bad", "a/b", "\U0001f600" * 400]
-    answer = tell("installs", {"skills": [{"skillName": name} for name in names]})
+    answer = post("installs", {"skills": [{"skillName": name} for name in names]})
     assert answer.body == {"ok": True, "skipped": names[1:]}
     assert installs_of("acme/tools/pdf") == [1]
-    assert tell("installs", {"skills": [{"skillName": "none"}]}).body == {"ok": True, "skipped": ["none"]}
+    assert post("installs", {"skills": [{"skillName": "none"}]}).body == {"ok": True, "skipped": ["none"]}
 
 
 def test_a_repository_tells_skills_of_one_name_apart():
     put(a_skill("a/b/same"), a_skill("c/d/same"))
     hints = ["a/b", "https://github.com/A/b", "https://github.com/a/b.git", "github.com/a/b"]
     for repo_url in hints:
-        assert (repo_url, tell("same/installs", {"repoUrl": repo_url}).body) == (repo_url, {"ok": True})
+        assert (repo_url, post("same/installs", {"repoUrl": repo_url}).body) == (repo_url, {"ok": True})
     assert installs_of("a/b/same", "c/d/same") == [len(hints), 0]
     for repo_url in (None, "", "\n"):
-        refused = error_of(tell("same/installs", {"repoUrl": repo_url}))
+        refused = error_of(post("same/installs", {"repoUrl": repo_url}))
         assert (repo_url, *refused) == (repo_url, 409, "ambiguous_name")
 
 
@@ -93,13 +93,13 @@ def test_what_was_installed_from_elsewhere_is_not_counted_for_the_skill_of_that_
     put(a_skill("acme/tools/pdf"), a_skill("beta/kit/pdf"), a_skill("uploads/anonymous/csv", repo_url=None))
     for name in ("pdf", "acme/tools/pdf", "csv"):
         for repo_url in ("x", "x/y", "https://github.com/acme/other", "https://elsewhere.example/acme/tools"):
-            refused = error_of(tell(f"{name}/installs", {"repoUrl": repo_url}))
+            refused = error_of(post(f"{name}/installs", {"repoUrl": repo_url}))
             assert (name, repo_url, *refused) == (name, repo_url, 404, "skill_not_found")
-            answer = tell("installs", {"skills": [{"skillName": name, "repoUrl": repo_url}]})
+            answer = post("installs", {"skills": [{"skillName": name, "repoUrl": repo_url}]})
             assert answer.body == {"ok": True, "skipped": [name]}
     both = [{"skillName": "pdf", "repoUrl": repo} for repo in ("acme/tools", "beta/kit", "x/y")]
     from_upload = {"skillName": "csv", "repoUrl": "uploads/anonymous"}
-    answer = tell("installs", {"skills": [*both, from_upload]})
+    answer = post("installs", {"skills": [*both, from_upload]})
     assert answer.body == {"ok": True, "skipped": ["pdf"]}
     assert installs_of("acme/tools/pdf", "beta/kit/pdf", "uploads/anonymous/csv") == [1, 1, 1]
 
@@ -107,7 +107,7 @@ def test_what_was_installed_from_elsewhere_is_not_counted_for_the_skill_of_that_
 def test_a_blocked_skill_is_not_counted():
     put(a_skill("acme/tools/bad"))
     run(lambda: block_skill("acme/tools/bad", "It phones home.", "admin:anna"))
-    assert error_of(tell("acme/tools/bad/installs", {})) == (403, "skill_blocked")
+    assert error_of(post("acme/tools/bad/installs", {})) == (403, "skill_blocked")
 
 
 OTHER_BODIES = [
@@ -125,14 +125,14 @@ OTHER_BODIES = [
 @pytest.mark.requirement("S18")
 def test_other_bodies_are_refused():
     for body in OTHER_BODIES:
-        assert (body, *error_of(tell("installs", body))) == (body, 400, "invalid_body")
+        assert (body, *error_of(post("installs", body))) == (body, 400, "invalid_body")
 
 
 # --- check-updates --------------------------------------------------------------------------------------------------
 
 
 def check(*skills, **more):
-    return tell("check-updates", {"skills": list(skills), **more})
+    return post("check-updates", {"skills": list(skills), **more})
 
 
 def test_updates_are_told_for_names_as_they_were_sent():
@@ -215,8 +215,8 @@ def test_a_report_reaches_reviewers_and_costs_trust():
     put(a_skill("acme/tools/pdf"))
     before = list_().body["skills"][0]["trustScore"]
     answers = [
-        tell("pdf/reports", {"type": "malicious", "description": "It phones home."}),
-        tell("acme/tools/pdf/reports", {"type": "other", "description": "x" * 2000}),
+        post("pdf/reports", {"type": "malicious", "description": "It phones home."}),
+        post("acme/tools/pdf/reports", {"type": "other", "description": "x" * 2000}),
     ]
     assert [answer.status for answer in answers] == [201, 201]
     assert [set(answer.body) for answer in answers] == [{"ok", "id"}] * 2
@@ -241,16 +241,16 @@ NO_REPORTS = [
 def test_a_report_says_what_is_wrong_and_nothing_else():
     put(a_skill("acme/tools/pdf"))
     for body in NO_REPORTS:
-        assert (body, *error_of(tell("pdf/reports", body))) == (body, 400, "invalid_body")
+        assert (body, *error_of(post("pdf/reports", body))) == (body, 400, "invalid_body")
 
 
 def test_a_report_of_white_space_is_refused():
     put(a_skill("acme/tools/pdf"))
-    assert error_of(tell("pdf/reports", {"type": "other", "description": " \n "})) == (400, "invalid_description")
+    assert error_of(post("pdf/reports", {"type": "other", "description": " \n "})) == (400, "invalid_description")
 
 
 def test_nobody_can_be_reported_who_is_not_there():
-    assert error_of(tell("none/reports", {"type": "other", "description": "x"})) == (404, "skill_not_found")
+    assert error_of(post("none/reports", {"type": "other", "description": "x"})) == (404, "skill_not_found")
 
 
 # --- limits ---------------------------------------------------------------------------------------------------------
@@ -269,10 +269,10 @@ def test_nobody_can_be_reported_who_is_not_there():
 def test_one_address_may_ask_so_often(limits, path, body, kind):
     put(a_skill("acme/tools/pdf"))
     limits(f"{kind}=2/3600")
-    first, _, third = (tell(path, body) for _ in range(3))
+    first, _, third = (post(path, body) for _ in range(3))
     assert first.status in (200, 201)
     assert int(first.headers["ratelimit-remaining"]) < int(first.headers["ratelimit-limit"]) == 2
     assert (third.status, third.body["error"]["code"]) == (429, "rate_limited")
     assert int(third.headers["retry-after"]) > 0
-    assert tell(path, raw=json.dumps(body) + "}").status == 429  # before anything else is looked at
+    assert post(path, raw=json.dumps(body) + "}").status == 429  # before anything else is looked at
     assert list_().status == 200

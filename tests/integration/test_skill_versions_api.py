@@ -7,8 +7,8 @@ import pytest
 
 from shared.evidence.blocklist import add_block, entry_for
 from shared.marketplace.skill_admin import yank_version
-from tests.support.http import error_of
-from tests.support.marketplace import publish, read, run
+from tests.support.gateway_events import error_of
+from tests.support.published_skills import publish, read, run
 
 VERSION = {
     "version": str,

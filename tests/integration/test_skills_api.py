@@ -10,10 +10,10 @@ from functions.submissions_api import handler as submissions
 from shared.marketplace.skill_admin import block_skill, delete_skill, unblock_skill, yank_version
 from shared.marketplace.skill_store import counts_key
 from shared.storage.content import pack
-from tests.support.catalogue import a_skill
-from tests.support.http import call, error_of
-from tests.support.marketplace import LIST, READ, list_, publish, put, raw, read, run, twice
-from tests.support.resources import client
+from tests.support.aws_resources import client
+from tests.support.gateway_events import call, error_of
+from tests.support.published_skills import LIST, READ, list_, publish, put, raw, read, run, twice
+from tests.support.stored_skills import a_skill
 
 ITEM = {
     "name": str,

@@ -10,7 +10,7 @@ from functions.skills_api import handler as skills
 from functions.submissions_api import handler as submissions
 from shared import runtime
 from shared.timing import STORE_BUDGET
-from tests.support.http import call, error_of
+from tests.support.gateway_events import call, error_of
 from tests.support.memory import ADMIN_TOKEN
 
 BUNDLE = {"bundle": {"name": "a", "files": [{"path": "SKILL.md", "content": "x"}]}}

@@ -8,9 +8,9 @@ import pytest
 
 from functions.consumer import handler as consumer
 from functions.submissions_api import handler
+from tests.support.aws_resources import client
 from tests.support.builders import a_bundle, an_sqs_record, an_unusable_bundle
-from tests.support.http import Context, an_http_event, call, error_of
-from tests.support.resources import client
+from tests.support.gateway_events import Context, an_http_event, call, error_of
 
 SUBMIT = "POST /api/v1/submissions"
 LIST = "GET /api/v1/submissions"

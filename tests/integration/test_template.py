@@ -170,7 +170,7 @@ MISTAKES = {
     "an alarm that ticks slower": (put(of("ReadsFail", "Period"), 60), "period of ReadsFailed"),
     "silence taken for health": (put(of("NoScanFinished", "TreatMissingData"), "notBreaching"), "three periods"),
     "patience with the scan": (put(of("NoScanFinished", "EvaluationPeriods"), 30), "three periods"),
-    "an alarm nobody hears": (drop(of("OldestActiveTooOld", "AlarmActions")), "nobody is told"),
+    "an alarm without an action": (drop(of("OldestActiveTooOld", "AlarmActions")), "it has no action"),
     "an alarm without words": (drop(of("OldestActiveTooOld", "AlarmDescription")), "does not say what is wrong"),
     # Found by the transformation, which gives up at it: nothing behind it would be looked at.
     "an unknown property of a function": (put(of("Consumer", "Concurrency"), 5), "Concurrency"),

@@ -14,7 +14,7 @@ from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import Key, Query
 from shared.telemetry import Watched
 from shared.timing import time_limit
-from tests.support.http import Context
+from tests.support.gateway_events import Context
 from tests.support.memory import memory_env, within
 from tests.support.metrics import metrics_in
 

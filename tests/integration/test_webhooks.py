@@ -18,7 +18,7 @@ from shared.submissions.submission_store import get_submission
 from shared.timing import LONGEST_LEASE
 from tests.support.builders import a_bundle, an_sqs_record
 from tests.support.memory import WEBHOOK_SECRETS
-from tests.support.signed import CLAIM, FILES, RESULTS, signed_body, signed_headers
+from tests.support.signed_requests import CLAIM, FILES, RESULTS, signed_body, signed_headers
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import re
 
 from tests.support.memory import ADMIN_TOKEN
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 
 def csrf_token_in(page: str) -> str:

@@ -1,4 +1,4 @@
-"""What happened on a platform in the hours before: the platform's own code at work, with a clock that is behind."""
+"""Activity of the past hours on a platform: its own code, run with a clock that is behind."""
 
 import asyncio
 import dataclasses
@@ -22,9 +22,9 @@ from shared.submissions import intake
 from shared.telemetry import logger
 from shared.verification import pipeline
 from shared.worker_context import Env, run_with_worker_env
+from tests.support.aws_resources import CREDENTIALS
 from tests.support.memory import MemoryQueue, no_judge
 from tests.support.platform import Platform
-from tests.support.resources import CREDENTIALS
 
 WHILE = timedelta(seconds=60)
 T = TypeVar("T")

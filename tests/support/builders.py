@@ -1,4 +1,4 @@
-"""Things tests talk about, made in one line."""
+"""Test data in one line."""
 
 import uuid
 from datetime import UTC, datetime, timedelta

@@ -2,7 +2,7 @@
 
 with FaultProxy(ministack_url, seed=7) as proxy:
     proxy.add("throttle", "GetItem", times=2)
-    proxy.add("drop after", "TransactWriteItems", having=["sub_0…"], times=1)      # it took effect, nobody was told
+    proxy.add("drop after", "TransactWriteItems", having=["sub_0…"], times=1)      # it took effect, its reply is lost
     proxy.add("unprocessed", "BatchGetItem", chance=0.5)
     held = proxy.hold("PutObject", having=["content/"])                            # until released or dropped
     held.wait(); kill(pid_of(held.ports[0])); held.drop()
@@ -67,7 +67,7 @@ class Fault:
 class Asked(NamedTuple):
     action: str
     text: str  # address and body
-    port: int  # of the client, which tells its process
+    port: int  # of the client: it identifies the process
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Hold(Fault):
         eventually(lambda: len(self.held) >= count, seconds)
 
     def release(self) -> None:
-        """What waits goes on, also what its client has long given up: a packet that comes late."""
+        """Continues what is held, even when its client gave up long ago: a late packet."""
         self.times = 0
         self._let_go.set()
 
@@ -133,7 +133,7 @@ class FaultProxy(LoopbackServer):
         return hold
 
     def clear(self) -> None:
-        """No more faults; what is held goes on."""
+        """No more faults; what is held continues."""
         faults, self.faults = self.faults, []
         for fault in faults:
             if isinstance(fault, Hold):
@@ -251,7 +251,7 @@ def _action(request: web.Request) -> str:
 
 
 async def _go_on(request: web.Request) -> None:
-    """To whoever asks before it sends its body, and may be gone by now."""
+    """For a client that asks before it sends its body, and may be gone by now."""
     with suppress(ConnectionError):
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0

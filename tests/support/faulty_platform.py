@@ -19,11 +19,11 @@ from typing import Any
 
 from shared.storage.kv import SHARDS, Key
 from shared.storage.queue import body_of
+from tests.support.aws_resources import client
 from tests.support.fault_proxy import FaultProxy, Hold, pid_of
 from tests.support.memory import MemoryKV, Stored
 from tests.support.ministack import ministack
 from tests.support.platform import Platform, eventually, kill
-from tests.support.resources import client
 from tests.support.stub_bedrock import StubBedrock
 from tests.support.stub_github import StubGitHub
 

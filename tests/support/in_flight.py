@@ -30,10 +30,10 @@ def submit(platform: Platform, body: dict[str, str]) -> str:
 def queue_up_behind_busy_workers(
     platform: Platform, github: StubGitHub, full_name: str, before_release: Callable[[], None] = lambda: None
 ) -> list[str]:
-    """Every worker is kept busy by one submission, so that nobody looks at the queue while it fills. The workers are
+    """Every worker is kept busy by one submission, so that none polls the queue while it fills. The workers are
     warm then, and each takes a whole batch when they are let go, all at one moment."""
     bodies = with_skills(github, full_name)
-    # Twice: a process takes its time to start, and nobody is patient for ever. The second time they are all there.
+    # Twice: a process takes its time to start, and a first call may time out. The second time all of them run.
     github.release(_keep_all_busy(platform, github, f"{full_name}-first"))
     busy = _keep_all_busy(platform, github, f"{full_name}-before")
     with ThreadPoolExecutor(8) as pool:

@@ -96,7 +96,7 @@ def _check_history(submission: Submission, history: list[HistoryEntry]) -> None:
 
 
 def _check_attempts(submission: Submission, history: list[HistoryEntry]) -> None:
-    """I8: the record's count is the one its history tells."""
+    """I8: the record's count agrees with its history."""
     attempts = 0
     for entry in history:
         if entry.to_state is State.TIER1_SCANNING:
@@ -218,8 +218,8 @@ class Watcher:
         assert self.accepted | self._records.keys() <= records.keys(), "I1: nothing accepted disappears"
         for submission_id, before in self._records.items():
             _check_progress(before, records[submission_id])
-            told = self._histories[submission_id]
-            assert histories[submission_id][: len(told)] == told, "I3: history is never changed"
+            known = self._histories[submission_id]
+            assert histories[submission_id][: len(known)] == known, "I3: history is never changed"
         self._records, self._histories = records, histories
         letters = {key.pk.removeprefix("dead-letter:") for key in kv.items if key.pk.startswith("dead-letter:")}
         assert letters <= self._may_die, "I15: nothing else is a dead letter"

@@ -44,7 +44,7 @@ class LoopbackServer:
         for transport in self._transports | silent:
             transport.abort()
         await self._runner.cleanup()
-        await _a_few_steps()  # transports close a step or two after they are told to
+        await _a_few_steps()  # transports close a step or two after close() is called
 
     @web.middleware
     async def _remember(self, request: web.Request, handler):

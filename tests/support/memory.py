@@ -161,7 +161,7 @@ class MemoryKV:
 
 
 class Interrupted(MemoryKV):
-    """Somebody else is faster, or the store is down, at the moment of a decision."""
+    """Another writer is faster, or the store is down, at the moment of a decision."""
 
     meanwhile = None
 

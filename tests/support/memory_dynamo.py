@@ -46,7 +46,7 @@ class MemoryDynamo:
                 actions = [next(iter(action.items())) for action in params["TransactItems"]]
                 self._write(actions, by, "TransactionCanceledException")
                 return {}
-        raise AssertionError(f"nobody asks for {operation}")
+        raise AssertionError(f"{operation} is not supported")
 
     def _batch_get(self, request: Mapping[str, Any]) -> dict[str, Any]:
         [(table, ask)] = request.items()
@@ -76,7 +76,7 @@ class MemoryDynamo:
         if after:
             rows = rows[next(i for i, (_, row) in enumerate(rows) if _key(row) == _key(after)) + 1 :]
         page = [row for _, row in rows[:limit]]
-        # Like the real one: a page that was cut by its limit goes on, perhaps with nothing.
+        # Like the real one: a page that was cut by its limit has a successor, which may be empty.
         cut = {"LastEvaluatedKey": {name: page[-1][name] for name in ("pk", "sk")}} if len(rows) >= limit else {}
         return {"Items": page, **cut}
 

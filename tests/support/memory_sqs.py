@@ -27,7 +27,7 @@ class Sent:
 
 @dataclass
 class MemorySqs:
-    """One queue. `now` is the queue's own clock, which nobody else's skew changes."""
+    """One queue. `now` is the queue's own clock, which no actor's skew changes."""
 
     now: Callable[[], datetime]
     dead_letters: "MemorySqs | None" = None
@@ -51,7 +51,7 @@ class MemorySqs:
                 return {}
             case "GetQueueAttributes":
                 return {"Attributes": {"ApproximateNumberOfMessages": str(len(self.visible()))}}
-        raise AssertionError(f"nobody asks for {operation}")
+        raise AssertionError(f"{operation} is not supported")
 
     def send(self, body: str, delay: timedelta = NO_TIME) -> Sent:
         message = Sent(f"message-{next(self._numbers)}", body, self.now() + delay)

@@ -5,7 +5,7 @@ import asyncio
 from shared.storage.kv import Key
 from tests.support.memory import MemoryKV, Stored
 
-PATIENCE = 0.5  # how long a probe waits before it says that nobody is coming
+PATIENCE = 0.5  # how long a probe waits for the other reads
 
 
 class BarrierKV(MemoryKV):

@@ -1,6 +1,6 @@
-"""What must be true once the faults are over and nothing moves any more, seen over HTTP and in the store itself.
+"""What must hold once the faults are over and nothing moves any more, over HTTP and in the store itself.
 
-Each check returns sentences about what is wrong; none is a good end.
+Each check returns its problems as sentences; an empty list is good.
 """
 
 import json
@@ -129,7 +129,7 @@ def _unaccounted_letters(stored: MemoryKV, records: dict[str, Any], poison: set[
     for message_id in letters.keys() - poison:
         submission_id = letters[message_id]["submissionId"]
         if submission_id not in records:
-            problems.append(f"I15: the dead letter {message_id} is of {submission_id}, which nobody knows")
+            problems.append(f"I15: the dead letter {message_id} is of {submission_id}, which does not exist")
     return problems
 
 

@@ -1,4 +1,4 @@
-"""An Amazon Bedrock on loopback that judges as it is told, for the platform through BEDROCK_ENDPOINT_URL.
+"""An Amazon Bedrock on loopback whose verdict a test sets, for the platform through BEDROCK_ENDPOINT_URL.
 
 `mode` is one of MODES. In a process of its own, `python -m tests.support.stub_bedrock` prints its URL and PUT /__mode
 with a mode as its body changes it. The platform refuses such an address outside stage local.

@@ -6,7 +6,7 @@ with StubGitHub() as github:
     GitHub(github.url, …)
 
 In a process of its own, `python -m tests.support.stub_github` prints its URL; POST /__admin takes the same as JSON
-(see `StubGitHub.apply`), GET /__admin tells what was asked.
+(see `StubGitHub.apply`), GET /__admin lists the requests.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Asked:
 
 
 class Gate:
-    """Holds whoever comes until so many have come."""
+    """Holds requests until this many have arrived."""
 
     def __init__(self, parties: int) -> None:
         self.parties = parties
@@ -105,7 +105,7 @@ class StubGitHub(LoopbackServer):
         return self._gates[kind]
 
     def release(self, gate: Gate) -> None:
-        """Lets everybody through who waits, though not all have come."""
+        """Releases the waiting requests, though not all have arrived."""
         self._loop.call_soon_threadsafe(gate.open)
 
     def count(self, kind: str) -> int:

@@ -30,7 +30,7 @@ READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries beside its keys; None: nothing
 ALARM = "AWS::CloudWatch::Alarm"
 STACK_NAME = {"Ref": "AWS::StackName"}
-TELLS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
+ALARM_ACTIONS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
 RETAINED = ("Table", "Content", "Secret")
 
 
@@ -192,7 +192,7 @@ def safety_problems(template: Template) -> Problems:
 
 
 def alarm_problems(template: Template) -> Problems:
-    """An alarm on a name that nobody emits is silent for ever: each must name what shared/telemetry.py does."""
+    """An alarm on a metric that is never emitted is silent for ever: each must name what shared/telemetry.py does."""
     alarms = [(name, r["Properties"]) for name, r in template["Resources"].items() if r["Type"] == ALARM]
     watched = [(name, metric) for name, alarm in alarms for metric in _metrics_of(alarm)]
     problems = [f"no alarm watches {metric}" for metric in set(Watched) - {m.get("MetricName") for _, m in watched}]
@@ -204,7 +204,9 @@ def alarm_problems(template: Template) -> Problems:
         if metric.get("Period") != timing.SCAN_PERIOD.total_seconds():
             problems.append(f"{name}: the period of {metric.get('MetricName')} is not that of the scan")
     for name, alarm in alarms:
-        problems += [f"{name}: nobody is told" for end in ("AlarmActions", "OKActions") if alarm.get(end) != TELLS]
+        problems += [
+            f"{name}: it has no action" for end in ("AlarmActions", "OKActions") if alarm.get(end) != ALARM_ACTIONS
+        ]
         if not alarm.get("AlarmDescription"):
             problems.append(f"{name}: it does not say what is wrong")
     if template["Globals"]["Function"]["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME") != STACK_NAME:

@@ -13,7 +13,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
-        "Table/index/due": QUERY,  # what nobody works on, for the queue's health
+        "Table/index/due": QUERY,  # what no worker holds, for the queue's health
         "Content": {"s3:ListBucket"},  # health: HeadBucket
         "Content/content/*": {"s3:PutObject"},
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
@@ -88,5 +88,5 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
     },
 }
-# SAM gives these to the role of every function, and of every function behind a queue; it cannot be told not to.
+# SAM gives these to the role of every function, and of every function behind a queue; this cannot be switched off.
 ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"}

@@ -22,9 +22,9 @@ from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.queue import SqsQueue
 from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env, get_worker_env
+from tests.support.aws_resources import create_resources
 from tests.support.builders import a_bundle, an_sqs_record, submitted
 from tests.support.memory import FixedSecrets, SilentGitHub, no_judge, within
-from tests.support.resources import create_resources
 
 A_WHILE = timedelta(seconds=20)
 BATCH = 3

@@ -1,4 +1,4 @@
-"""Unit tests touch no socket. This is enforced: whoever opens one fails, also if the code swallows the error."""
+"""Unit tests touch no socket. This is enforced: a test that opens one fails, even if the code swallows the error."""
 
 import socket
 import sys

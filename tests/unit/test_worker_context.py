@@ -11,7 +11,7 @@ from shared.submissions import submission_store
 from shared.worker_context import get_worker_env, run_with_worker_env
 from tests.support.builders import a_bundle, an_sqs_record, submitted
 from tests.support.memory import memory_env, within
-from tests.support.naive_twins import ModuleLevelContext
+from tests.support.naive_versions import ModuleLevelContext
 from tests.support.probes import keeps_batches_apart, survives_early_end
 
 

@@ -10,7 +10,7 @@ from shared.errors import BadSignature, Unavailable
 from shared.storage.kv import Key
 from shared.storage.secret_store import SecretValues
 from tests.support.memory import WEBHOOK_SECRETS, MemoryKV, memory_env, within
-from tests.support.signed import CLAIM, RESULTS, signed_body, signed_headers
+from tests.support.signed_requests import CLAIM, RESULTS, signed_body, signed_headers
 
 ROUTE = f"POST {CLAIM}"
 

@@ -22,8 +22,8 @@ from shared.records.skills import SkillCounts
 from shared.storage.kv import Key, Put
 from shared.timing import time_limit
 from tests.support.builders import a_bundle, processed, submitted
-from tests.support.catalogue import a_skill, put_skills, puts_of
 from tests.support.memory import MemoryKV, Stored, memory_env, within
+from tests.support.stored_skills import a_skill, put_skills, puts_of
 
 NAME = "a/b/pdf"
 AUDIT = Put(Key("audit:2026-01", "1"), "{}")

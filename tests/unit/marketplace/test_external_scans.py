@@ -16,7 +16,7 @@ from shared.marketplace.external_scan_store import find_external_scan, scan_requ
 from shared.records.external_scans import MAX_CLAIMS, Status
 from shared.timing import SCAN_LEASE, SCAN_TIMEOUT
 from tests.support.builders import processed, submitted
-from tests.support.external import CRITICAL, NAME, claim, published, report, requested, security, status
+from tests.support.external_scans import CRITICAL, NAME, claim, published, report, requested, security, status
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.metrics import metrics_in
 

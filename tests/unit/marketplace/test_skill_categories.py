@@ -10,9 +10,9 @@ from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.marketplace.skill_store import counts_key, find_skill, skill_put
 from shared.submissions import intake
 from tests.support.builders import processed
-from tests.support.catalogue import a_skill, put_skills
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.stored_skills import a_skill, put_skills
 
 NAME = "uploads/anonymous/greeter"
 

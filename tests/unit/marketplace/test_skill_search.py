@@ -16,9 +16,9 @@ from shared.marketplace.skill_search import SkillQuery, list_skills, search_skil
 from shared.marketplace.skill_store import counts_key, skill_key
 from shared.records.search_words import MAX_SKILL_WORDS, is_match, query_words, skill_words
 from shared.submissions import word_index
-from tests.support.catalogue import a_skill, fill, put_skills
-from tests.support.counting import CountingKV, LookedUpKV
+from tests.support.counting_stores import CountingKV, LookedUpKV
 from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.stored_skills import a_skill, fill, put_skills
 
 WORDS = ("pdf", "pdfs", "table", "tables", "r", "the", "merge", "ångström")
 

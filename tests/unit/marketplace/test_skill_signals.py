@@ -10,9 +10,9 @@ from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import blocked_count_adds, find_skills, get_blocked_counts, get_skill, skill_writes
 from shared.records.skills import bump_between, is_newer
 from shared.storage.kv import Add, Key
-from tests.support.catalogue import a_skill, put_skills
-from tests.support.counting import CountingKV
+from tests.support.counting_stores import CountingKV
 from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.stored_skills import a_skill, put_skills
 
 
 class Unreadable(MemoryKV):

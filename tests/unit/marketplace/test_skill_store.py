@@ -9,8 +9,8 @@ from shared.marketplace.skill_store import enumerate_published_skills, find_skil
 from shared.storage.documents import encode
 from shared.storage.kv import Key, Put
 from tests.support.builders import processed, submitted
-from tests.support.catalogue import a_skill, put_bare
 from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.stored_skills import a_skill, put_bare
 
 FULL = "uploads/anonymous/greeter"
 

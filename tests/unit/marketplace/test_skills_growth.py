@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from tests.support.catalogue import a_skill, put_skills
-from tests.support.counting import CountingKV
+from tests.support.counting_stores import CountingKV
 from tests.support.memory import memory_env, within
-from tests.support.requests import call
+from tests.support.route_calls import call
+from tests.support.stored_skills import a_skill, put_skills
 
 LIST = "GET /api/v1/skills"
 READ = "GET /api/v1/skills/{proxy+}"
-TELL = "POST /api/v1/skills/{proxy+}"
+POST_SKILLS = "POST /api/v1/skills/{proxy+}"
 SKILL = "author-7/tools/skill-7"
 
 HAVE = [{"name": f"author-{n}/tools/skill-{n}", "currentVersion": "0.1.0"} for n in range(50)]
@@ -63,11 +63,11 @@ async def ask(env, route, path, body=None):
         (READ, f"/api/v1/skills/{SKILL}/versions", None, 2),
         (READ, f"/api/v1/skills/{SKILL}/badge", None, 1),
         (READ, f"/api/v1/skills/{SKILL}/security", None, 2),
-        (TELL, "/api/v1/skills/check-updates", {"skills": HAVE}, 1),
-        (TELL, "/api/v1/skills/check-updates", {"skills": SHORT}, 2),
-        (TELL, f"/api/v1/skills/{SKILL}/installs", {}, 3),
-        (TELL, "/api/v1/skills/installs", {"skills": INSTALLED}, 4),
-        (TELL, f"/api/v1/skills/{SKILL}/reports", {"type": "other", "description": "x"}, 3),
+        (POST_SKILLS, "/api/v1/skills/check-updates", {"skills": HAVE}, 1),
+        (POST_SKILLS, "/api/v1/skills/check-updates", {"skills": SHORT}, 2),
+        (POST_SKILLS, f"/api/v1/skills/{SKILL}/installs", {}, 3),
+        (POST_SKILLS, "/api/v1/skills/installs", {"skills": INSTALLED}, 4),
+        (POST_SKILLS, f"/api/v1/skills/{SKILL}/reports", {"type": "other", "description": "x"}, 3),
     ],
 )
 async def test_as_many_requests_among_2000_skills_as_among_100(markets, route, path, body, round_trips):

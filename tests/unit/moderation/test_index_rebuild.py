@@ -8,8 +8,8 @@ from shared.moderation.index_rebuild import rebuild_index
 from shared.records.skills import SkillCounts
 from shared.submissions.submission_search import search_submissions
 from tests.support.builders import a_bundle, processed, submitted
-from tests.support.catalogue import a_skill, put_skills
 from tests.support.memory import Stored, memory_env, within
+from tests.support.stored_skills import a_skill, put_skills
 
 INDEXES = ("find", "named", "facet", "alike", "installs", "findsub")
 

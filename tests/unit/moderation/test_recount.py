@@ -21,9 +21,9 @@ from shared.submissions.counters import COUNTER_KEYS, COUNTER_SHARDS, SKILL_COUN
 from shared.submissions.submission_store import claim_submission, move_submission
 from shared.timing import FEED_TTL, LONGEST_LEASE
 from tests.support.builders import a_bundle, processed, submitted
-from tests.support.catalogue import a_skill
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
+from tests.support.stored_skills import a_skill
 
 ADMIN = AdminToken("anna", "admin", "")
 REVIEWER = AdminToken("rob", "reviewer", "")

@@ -9,8 +9,8 @@ from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.marketplace.skill_store import enumerate_published_skills, find_skill, get_skill, get_versions
 from shared.moderation.maintenance import migrate_skill_slugs
 from shared.records.skills import SkillVersion
-from tests.support.catalogue import a_skill, put_bare
 from tests.support.memory import MemoryKV, within
+from tests.support.stored_skills import a_skill, put_bare
 
 
 async def old_skill(env, slug, repo_url=None, versions=2):

@@ -11,7 +11,7 @@ from shared.submissions import feed
 from shared.submissions.feed import get_events
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.memory import memory_env, within
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 
 async def events(env, since):

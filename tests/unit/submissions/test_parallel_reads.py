@@ -14,11 +14,11 @@ from shared.storage.kv import Key, Put
 from shared.submissions import submission_store
 from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.timing import FEED_WINDOW
-from tests.support import naive_twins
+from tests.support import naive_versions
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.probes import BarrierKV, reads_all_at_once
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def test_get_submissions_fresh_reads_all_at_once(barrier_env, n):
 @pytest.mark.requirement("TC-050")
 async def test_the_probe_rejects_a_sequential_reader(barrier_env):
     ids = await several(barrier_env, 2)
-    naive = lambda: naive_twins.get_submissions_one_by_one(ids)  # noqa: E731
+    naive = lambda: naive_versions.get_submissions_one_by_one(ids)  # noqa: E731
     assert not await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 2, naive))
 
 
@@ -69,7 +69,7 @@ async def test_stuck_are_read_at_once(barrier_env):
 @pytest.mark.requirement("TC-056")
 async def test_the_probe_rejects_a_sequential_scan(barrier_env):
     await several(barrier_env, 2)
-    naive = naive_twins.get_stuck_submissions_one_by_one
+    naive = naive_versions.get_stuck_submissions_one_by_one
     assert not await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 2, naive))
 
 
@@ -83,7 +83,7 @@ async def test_skills_are_read_at_once(barrier_env):
 @pytest.mark.requirement("TC-057")
 async def test_the_probe_rejects_a_sequential_enumeration(barrier_env):
     await published(barrier_env, 2)
-    naive = naive_twins.enumerate_published_skills_one_by_one
+    naive = naive_versions.enumerate_published_skills_one_by_one
     assert not await within(barrier_env, lambda: reads_all_at_once(barrier_env.kv, 2, naive))
 
 

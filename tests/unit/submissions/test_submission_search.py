@@ -11,7 +11,7 @@ from shared.submissions import word_index
 from shared.submissions.submission_search import NAMESAKES, find_refused, search_submissions
 from shared.submissions.submission_store import create, get_submission, move_submission
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
-from tests.support.counting import CountingKV
+from tests.support.counting_stores import CountingKV
 from tests.support.memory import memory_env, within
 
 GITHUB = "https://github.com"

@@ -13,7 +13,7 @@ from shared.records.external_scans import ExternalOutcome, ExternalVerdict, Stat
 from shared.records.submissions import State, reopen
 from shared.submissions.submission_store import commit, get_history, get_submission
 from tests.support.builders import processed
-from tests.support.external import CLEAN, CRITICAL, NAME, claim, published, report, requested, security, status
+from tests.support.external_scans import CLEAN, CRITICAL, NAME, claim, published, report, requested, security, status
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
 

@@ -7,9 +7,9 @@ from shared.access.audit import get_audit
 from shared.records.submissions import State
 from shared.submissions.dead_letter_store import store_dead_letter
 from shared.submissions.submission_store import get_history
-from tests.support import admin_scenes as scenes
-from tests.support.admin_scenes import SCENES, WHY, on_loop
-from tests.support.http import call, error_of
+from tests.support import admin_subjects as subjects
+from tests.support.admin_subjects import SCENES, WHY, on_loop
+from tests.support.gateway_events import call, error_of
 from tests.support.memory import ADMIN_TOKEN
 
 ADMIN = "/api/v1/admin"
@@ -78,13 +78,13 @@ def test_a_field_that_nobody_asked_for_is_refused(route):
 @pytest.mark.parametrize(
     ("make", "verbs"),
     [
-        (scenes.held, {"approve", "reject", "retry"}),
-        (lambda: scenes.parked(State.BLOCKED, "rule"), {"approve", "reject", "retry"}),
-        (lambda: scenes.parked(State.BLOCKED, "blocklist"), set()),
-        (lambda: scenes.parked(State.BLOCKED, "person"), set()),
-        (scenes.rejected, set()),
-        (scenes.waiting, set()),
-        (scenes.published, set()),
+        (subjects.held, {"approve", "reject", "retry"}),
+        (lambda: subjects.parked(State.BLOCKED, "rule"), {"approve", "reject", "retry"}),
+        (lambda: subjects.parked(State.BLOCKED, "blocklist"), set()),
+        (lambda: subjects.parked(State.BLOCKED, "person"), set()),
+        (subjects.rejected, set()),
+        (subjects.waiting, set()),
+        (subjects.published, set()),
     ],
 )
 def test_a_reviewer_decides_what_waits_for_a_decision_and_nothing_else(make, verbs):
@@ -99,16 +99,16 @@ def test_a_reviewer_decides_what_waits_for_a_decision_and_nothing_else(make, ver
 @pytest.mark.parametrize(
     ("verb", "make", "state"),
     [
-        ("approve", scenes.held, "PUBLISHED"),
-        ("reject", scenes.held, "REJECTED"),
-        ("retry", scenes.held, "RECEIVED"),
-        ("retry", scenes.rejected, "RECEIVED"),
-        ("block", scenes.held, "BLOCKED"),
-        ("block", scenes.published, "BLOCKED"),
-        ("block", scenes.waiting, "BLOCKED"),
-        ("dequeue", scenes.held, "DEQUEUED"),
-        ("dequeue", scenes.waiting, "DEQUEUED"),
-        ("reject", scenes.waiting, "REJECTED"),
+        ("approve", subjects.held, "PUBLISHED"),
+        ("reject", subjects.held, "REJECTED"),
+        ("retry", subjects.held, "RECEIVED"),
+        ("retry", subjects.rejected, "RECEIVED"),
+        ("block", subjects.held, "BLOCKED"),
+        ("block", subjects.published, "BLOCKED"),
+        ("block", subjects.waiting, "BLOCKED"),
+        ("dequeue", subjects.held, "DEQUEUED"),
+        ("dequeue", subjects.waiting, "DEQUEUED"),
+        ("reject", subjects.waiting, "REJECTED"),
     ],
 )
 def test_a_decision_moves_the_submission_and_answers_with_its_row(verb, make, state):
@@ -119,7 +119,7 @@ def test_a_decision_moves_the_submission_and_answers_with_its_row(verb, make, st
     assert set(row) == {
         "id", "skillName", "repoUrl", "state", "reason", "score", "createdAt", "updatedAt", "version",
     }  # fmt: skip
-    assert scenes.reread(submission).state == state
+    assert subjects.reread(submission).state == state
     actors = [entry.actor for entry in on_loop(lambda: get_history(submission.id))]
     assert "admin:admin" in actors
 
@@ -127,36 +127,36 @@ def test_a_decision_moves_the_submission_and_answers_with_its_row(verb, make, st
 @pytest.mark.parametrize(
     ("verb", "make", "code"),
     [
-        ("approve", scenes.published, "illegal_move"),
-        ("reject", scenes.published, "illegal_move"),
-        ("reject", scenes.rejected, "illegal_move"),
-        ("dequeue", scenes.published, "illegal_move"),
-        ("block", scenes.rejected, "illegal_move"),
-        ("retry", scenes.waiting, "illegal_move"),
-        ("unblock", scenes.held, "not_blocked"),
-        ("approve", scenes.waiting, "conflict"),
+        ("approve", subjects.published, "illegal_move"),
+        ("reject", subjects.published, "illegal_move"),
+        ("reject", subjects.rejected, "illegal_move"),
+        ("dequeue", subjects.published, "illegal_move"),
+        ("block", subjects.rejected, "illegal_move"),
+        ("retry", subjects.waiting, "illegal_move"),
+        ("unblock", subjects.held, "not_blocked"),
+        ("approve", subjects.waiting, "conflict"),
     ],
 )
 def test_what_is_not_open_to_a_submission_is_a_conflict_and_changes_nothing(verb, make, code):
     submission = make()
     for _ in range(2):
         assert error_of(decide(verb, submission)) == (409, code)
-    assert scenes.reread(submission) == submission
+    assert subjects.reread(submission) == submission
     assert audit() == []
 
 
 def test_a_repeated_decision_is_refused_or_changes_nothing_more():
-    submission = scenes.held()
+    submission = subjects.held()
     assert decide("reject", submission).status == 200
     assert error_of(decide("reject", submission)) == (409, "illegal_move")
     assert [entry.action for entry in audit()] == ["reject"]
 
 
 def test_a_decision_about_what_changed_since_it_was_looked_at_is_refused():
-    submission = scenes.held()
+    submission = subjects.held()
     for verb in ("approve", "reject", "retry", "block", "dequeue"):
         assert error_of(decide(verb, submission, seen=submission.version + 1)) == (409, "changed_meanwhile")
-    blocked = scenes.parked(State.BLOCKED, "person")
+    blocked = subjects.parked(State.BLOCKED, "person")
     assert error_of(decide("unblock", blocked, seen=1)) == (409, "changed_meanwhile")
     assert audit() == []
 
@@ -171,7 +171,7 @@ def test_nobody_decides_about_what_is_not_there():
 
 
 def test_what_the_blocklist_names_is_approved_when_its_entry_is_gone():
-    submission = scenes.held()
+    submission = subjects.held()
     scope = {"skillName": submission.skill_name, "reason": WHY}
     assert ask(f"POST {ADMIN}/blocklist", body=scope).status == 200
     assert error_of(decide("approve", submission, "reviewer")) == (409, "blocklisted")
@@ -181,8 +181,8 @@ def test_what_the_blocklist_names_is_approved_when_its_entry_is_gone():
 
 def test_everything_that_an_outage_parked_is_retried_in_portions_that_tell_what_is_left(monkeypatch):
     monkeypatch.setattr("shared.moderation.submission_decisions.requeue_all.__defaults__", (None, 2))
-    mine = [scenes.held() for _ in range(3)]
-    other = scenes.parked(State.BLOCKED, "rule")
+    mine = [subjects.held() for _ in range(3)]
+    other = subjects.parked(State.BLOCKED, "rule")
     body = {"state": "ON_HOLD", "reasonPrefix": mine[0].reason[:30], "reason": WHY}
     first = ask(f"POST {ADMIN}/submissions/retry-all", body=body).body
     cursor = first.pop("cursor")
@@ -191,8 +191,8 @@ def test_everything_that_an_outage_parked_is_retried_in_portions_that_tell_what_
     assert error_of(ask(f"POST {ADMIN}/submissions/retry-all", body=other_prefix)) == (400, "invalid_cursor")
     second = ask(f"POST {ADMIN}/submissions/retry-all", body={**body, "cursor": cursor}).body
     assert second == {"retried": [mine[2].id], "failed": [], "left": 0, "more": False, "cursor": None}
-    assert {scenes.reread(submission).state for submission in mine} == {State.RECEIVED}
-    assert scenes.reread(other) == other
+    assert {subjects.reread(submission).state for submission in mine} == {State.RECEIVED}
+    assert subjects.reread(other) == other
     active = {"state": "RECEIVED", "reasonPrefix": "x", "reason": WHY}
     assert error_of(ask(f"POST {ADMIN}/submissions/retry-all", body=active)) == (400, "invalid_state")
 
@@ -201,7 +201,7 @@ def test_everything_that_an_outage_parked_is_retried_in_portions_that_tell_what_
 
 
 def test_dead_letters_are_listed_page_by_page_newest_first_and_settled_once():
-    ids = [scenes.dead_letter() for _ in range(3)]
+    ids = [subjects.dead_letter() for _ in range(3)]
     on_loop(lambda: store_dead_letter("poison", "x" * 5000, "The message names no submission."))
     seen, cursor = [], ""
     for _ in range(4):
@@ -224,14 +224,14 @@ def test_dead_letters_are_listed_page_by_page_newest_first_and_settled_once():
 
 @pytest.mark.requirement("S09")
 def test_a_cursor_of_another_list_is_refused():
-    scenes.dead_letter()
-    scenes.dead_letter()
+    subjects.dead_letter()
+    subjects.dead_letter()
     cursor = ask(f"GET {ADMIN}/dead-letters", query="limit=1").body["cursor"]
     assert error_of(ask(f"GET {ADMIN}/audit", query=f"cursor={cursor}")) == (400, "invalid_cursor")
 
 
 def test_a_reviewer_cannot_retry_the_dead_letter_of_what_is_decided():
-    submission = scenes.rejected()
+    submission = subjects.rejected()
     on_loop(lambda: store_dead_letter("late", "{}", "failed", submission.id))
     path = {"id": "late"}
     route = f"POST {ADMIN}/dead-letters/{{id}}/retry"
@@ -240,8 +240,8 @@ def test_a_reviewer_cannot_retry_the_dead_letter_of_what_is_decided():
 
 
 def test_the_queue_tells_how_it_does_and_a_pause_shows_and_ends():
-    scenes.waiting()
-    scenes.dead_letter()
+    subjects.waiting()
+    subjects.dead_letter()
     for _ in range(2):
         status = ask(f"GET {ADMIN}/queue", "reviewer").body
         assert (status["paused"], status["active"], status["maxActive"]) == (None, 1, 10000)
@@ -286,12 +286,12 @@ SKILL = f"{ADMIN}/skills/{{owner}}/{{repo}}/{{skill}}"
 
 
 def about(verb, submission, **body):
-    path = scenes.path_of(submission.skill_name)
+    path = subjects.path_of(submission.skill_name)
     return ask(f"POST {SKILL}/{verb}", path=path, body={"reason": WHY} | body)
 
 
 def test_an_entry_is_added_with_its_evidence_and_removed_as_it_was_named():
-    submission = scenes.published()
+    submission = subjects.published()
     entry = {
         "skillName": submission.skill_name,
         "severity": "critical",
@@ -335,16 +335,16 @@ def test_an_entry_that_makes_no_sense_is_refused(body, code):
 
 
 def test_a_skill_is_blocked_lifted_yanked_rescanned_and_deleted():
-    submission = scenes.published()
+    submission = subjects.published()
     blocked = about("block", submission).body
     assert set(blocked) == {
         "name", "currentVersion", "submissionId", "isBlocked", "blockReason", "isYanked", "isDeleted", "updatedAt",
     }  # fmt: skip
     assert (blocked["isBlocked"], blocked["blockReason"]) == (True, WHY)
-    assert scenes.reread(submission).state is State.BLOCKED
+    assert subjects.reread(submission).state is State.BLOCKED
     assert error_of(about("rescan", submission)) == (409, "blocked")
     assert about("unblock", submission).body["isBlocked"] is False
-    assert scenes.reread(submission).state is State.PUBLISHED
+    assert subjects.reread(submission).state is State.PUBLISHED
     assert error_of(about("unblock", submission)) == (409, "not_blocked")
     assert about("yank", submission, version="1.0.0").body["isYanked"] is True
     assert error_of(about("yank", submission, version="1.0.0")) == (409, "nothing_to_change")
@@ -366,7 +366,7 @@ def test_everything_under_older_rules_is_rescanned():
 
 
 def test_reports_are_read_page_by_page_and_settled_once():
-    first, second = scenes.report(), scenes.report()
+    first, second = subjects.report(), subjects.report()
     page = ask(f"GET {ADMIN}/reports", "reviewer", query="limit=1").body
     assert [report["id"] for report in page["reports"]] == [second]
     assert set(page["reports"][0]) == {
@@ -389,7 +389,7 @@ def test_reports_are_read_page_by_page_and_settled_once():
 
 
 def test_indexes_are_rebuilt_page_by_page_and_the_whole_run_is_one_audit_entry():
-    scenes.published()
+    subjects.published()
     first = ask(f"POST {ADMIN}/rebuild-index", body={"reason": WHY}).body
     assert (first["checked"], first["missing"], first["failed"]) == (1, {}, [])
     second = ask(f"POST {ADMIN}/rebuild-index", body={"reason": WHY, "cursor": first["cursor"]}).body

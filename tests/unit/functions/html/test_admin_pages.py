@@ -13,7 +13,7 @@ from shared.submissions.submission_store import get_submission, move_submission
 from tests.support.admin_forms import csrf_token_in, signed_in
 from tests.support.builders import a_bundle, submitted
 from tests.support.memory import ADMIN_TOKEN, FixedSecrets, within
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 GETS = [route for route in admin_pages.ROUTES if route.startswith("GET ")]
 POSTS = [route for route in admin_pages.ROUTES if route.startswith("POST ") and route != "POST /admin/sign-in"]

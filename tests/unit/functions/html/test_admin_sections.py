@@ -15,7 +15,7 @@ from shared.submissions.submission_store import get_submission
 from tests.support.admin_forms import signed_in
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 NAME = "uploads/anonymous/greeter"
 

@@ -8,7 +8,7 @@ import pytest
 from functions.api.contract import contract, operations
 from functions.html.docs_page import sample_of, type_of
 from functions.http.error_codes import CODES
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 DOCUMENT = {
     "components": {

@@ -12,7 +12,7 @@ from shared.submissions.submission_store import get_submission
 from shared.web import labels
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
-from tests.support.requests import call, multipart
+from tests.support.route_calls import call, multipart
 
 
 def limited(env, kind: str, most: int):

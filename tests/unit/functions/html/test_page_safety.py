@@ -17,7 +17,7 @@ from shared.submissions import intake
 from shared.submissions.submission_store import move_submission
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import ADMIN_TOKEN, MemoryKV, memory_env, within
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 
 class Inline(HTMLParser):

@@ -13,11 +13,11 @@ from shared.submissions import intake
 from shared.submissions.pause import pause_queue
 from shared.submissions.submission_store import create
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
-from tests.support.counting import CountingKV
-from tests.support.external import claim, published, report
+from tests.support.counting_stores import CountingKV
+from tests.support.external_scans import claim, published, report
 from tests.support.memory import MemoryKV, memory_env, within
-from tests.support.requests import call, multipart
-from tests.support.weight import weight_of
+from tests.support.page_weight import weight_of
+from tests.support.route_calls import call, multipart
 
 CARDS = ("total", "active", "published", "rejected", "blocked", "onHold")
 

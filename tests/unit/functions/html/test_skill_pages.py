@@ -8,9 +8,9 @@ from shared.evidence.blocklist import add_block, entry_for
 from shared.marketplace.skill_admin import block_skill
 from shared.submissions import intake
 from tests.support.builders import a_bundle, processed
-from tests.support.catalogue import a_skill, put_skills
 from tests.support.memory import within
-from tests.support.requests import call
+from tests.support.route_calls import call
+from tests.support.stored_skills import a_skill, put_skills
 
 MD = """---
 name: {name}

@@ -4,7 +4,7 @@ import pytest
 
 from functions.http.routes import methods_at
 from functions.pages import every_route
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 
 @pytest.mark.requirement("S24")

@@ -16,7 +16,7 @@ from functions.api.contract import contract, contract_text, operations
 from functions.http.error_codes import CODES
 from functions.http.operations import Operation
 from shared import errors
-from tests.support.requests import FUNCTIONS, call
+from tests.support.route_calls import FUNCTIONS, call
 
 ROOT = Path(__file__).parents[4]
 DOCUMENTED = {code for codes in CODES.values() for code in codes}

@@ -16,7 +16,7 @@ from functions.http.request import Request
 from shared.errors import InvalidRequest, TooManyRequests, Unauthorized
 from shared.settings import Limit
 from shared.storage.secret_store import AdminToken
-from tests.support.http import reads_like_a_limit
+from tests.support.gateway_events import reads_like_a_limit
 from tests.support.memory import ADMIN_TOKEN, within
 
 

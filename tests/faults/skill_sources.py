@@ -1,4 +1,4 @@
-"""Where skills come from in the model: texts with a known verdict, repositories that change, a judge with a mood."""
+"""The model's skills: texts with a known verdict, repositories that change, a judge whose verdict is set."""
 
 from functools import cache
 from pathlib import Path

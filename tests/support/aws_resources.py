@@ -1,4 +1,4 @@
-"""Tables, queues and buckets for a test: of its own, as template.yaml describes them."""
+"""A test's own tables, queues and buckets, as template.yaml describes them."""
 
 import uuid
 from functools import cache

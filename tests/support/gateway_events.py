@@ -1,4 +1,4 @@
-"""HTTP API events as the gateway sends them, and answers as a client sees them."""
+"""HTTP API events as the gateway sends them, and responses as a client sees them."""
 
 import base64
 import gzip

@@ -1,5 +1,5 @@
-"""What the platform must never be again: reads one after another, one env for the whole module. Every probe of the
-test-suite runs against these too and must reject them; a probe that lets them pass proves nothing."""
+"""The defects the platform began with: sequential reads, and one env for the whole module. Every probe must
+reject these; a probe that accepts them proves nothing."""
 
 import msgspec
 

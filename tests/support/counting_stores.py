@@ -7,7 +7,7 @@ from collections import defaultdict
 from shared.storage.kv import Page, Query
 from tests.support.memory import MemoryKV, Row
 
-SETTLED = 30  # turns of the loop after which nobody else is about to ask
+SETTLED = 30  # turns of the event loop after which no other request is about to start
 
 
 class LookedUpKV(MemoryKV):

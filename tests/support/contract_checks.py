@@ -1,4 +1,4 @@
-"""Requests whose answers are held against the contract: a documented status, and a body of the documented shape."""
+"""Requests whose responses are checked against the contract: a documented status and a body that fits its schema."""
 
 import json
 from functools import cache
@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import jsonschema
 
 from functions.api.contract import contract
-from tests.support.requests import Response, call
+from tests.support.route_calls import Response, call
 
 
 async def ask(

@@ -1,4 +1,4 @@
-"""Tasks in processes of their own, a few at a time: what one breaks no other sees, and who takes too long is ended."""
+"""Tasks in separate processes, a few at a time: isolated from each other, and ended when they take too long."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -16,7 +16,7 @@ class TookTooLong(Exception):
     """The task did not end by its time."""
 
 
-def side_by_side(
+def in_processes(
     tasks: Mapping[str, Callable[[], Any]], longest: Mapping[str, float], at_once: int = os.cpu_count() or 1
 ) -> Iterator[tuple[str, Any]]:
     """Name and result, or the exception, of each task as it ends."""
@@ -64,5 +64,5 @@ class _Running:
 def _run(task: Callable[[], Any], answer: Connection) -> None:
     try:
         answer.send(task())
-    except Exception as error:  # noqa: BLE001 - whoever asked gets it
+    except Exception as error:  # noqa: BLE001 - the caller gets it
         answer.send(RuntimeError(f"{type(error).__name__}: {error}"))

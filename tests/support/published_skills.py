@@ -1,4 +1,4 @@
-"""A marketplace behind the real handlers: skills published by the pipeline, and skills put there as it leaves them."""
+"""Published skills behind the real handlers: some by the pipeline, others stored as it leaves them."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,12 +9,12 @@ from functions.skills_api import handler as skills_api
 from functions.submissions_api import handler as submissions_api
 from shared import runtime
 from tests.support.builders import a_bundle, an_sqs_record
-from tests.support.catalogue import put_skills
-from tests.support.http import Context, Response, an_http_event, call
+from tests.support.gateway_events import Context, Response, an_http_event, call
+from tests.support.stored_skills import put_skills
 
 LIST = "GET /api/v1/skills"
 READ = "GET /api/v1/skills/{proxy+}"
-TELL = "POST /api/v1/skills/{proxy+}"
+POST_SKILLS = "POST /api/v1/skills/{proxy+}"
 
 
 def publish(name: str, description: str = "Greets people.", token: str | None = None, **files: str) -> dict[str, Any]:
@@ -45,8 +45,8 @@ def raw(path: str, query: Any = "", headers: dict[str, str] | None = None) -> di
     return skills_api(an_http_event(READ, path={"proxy": path}, query=query, headers=headers), Context())
 
 
-def tell(path: str, body: Any = None, **event) -> Response:
-    return call(skills_api, TELL, path={"proxy": path}, body=body, **event)
+def post(path: str, body: Any = None, **event) -> Response:
+    return call(skills_api, POST_SKILLS, path={"proxy": path}, body=body, **event)
 
 
 def list_(query: Any = "", **event) -> Response:

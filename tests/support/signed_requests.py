@@ -1,4 +1,4 @@
-"""Requests as a scanner elsewhere sends them. Signed here once more, from the documentation, not with our own code."""
+"""Requests as an external scanner sends them, signed as the documentation says and not with the platform's code."""
 
 import hashlib
 import hmac

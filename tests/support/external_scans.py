@@ -1,4 +1,4 @@
-"""Scans by scanners elsewhere, as tests talk about them."""
+"""External scans in one line: requested, claimed, reported."""
 
 from shared.marketplace.external_scan_dispatch import claim_scan, dispatch_external_scans
 from shared.marketplace.external_scan_store import get_security

@@ -3,7 +3,7 @@
 import gzip
 import re
 
-from tests.support.requests import call
+from tests.support.route_calls import call
 
 
 async def weight_of(env, path: str) -> int:

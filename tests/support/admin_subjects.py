@@ -19,7 +19,7 @@ from shared.submissions.submission_store import get_submission, move_submission
 from shared.timing import LONGEST_LEASE
 from shared.verification import pipeline
 from tests.support.builders import WHILE, a_bundle, an_unusable_bundle
-from tests.support.http import call
+from tests.support.gateway_events import call
 
 WHY = "looked at it together with its author"
 DEAD = "failed 5 deliveries"

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from shared.records.submissions import CATEGORY_OF
 from shared.submissions.submission_list import ListQuery, list_submissions
 from tests.faults.actors import KINDS, SMOOTH, Plan
-from tests.faults.sources import CONTENTS, REPOS
+from tests.faults.skill_sources import CONTENTS, REPOS
 from tests.faults.world import World
 
 NAMES = ("greeter", "greeter-2", "writer")
@@ -84,8 +84,8 @@ class PlatformMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), content=st.sampled_from(sorted(CONTENTS)), plan=cut_short)
     def lose_worker(self, name, content, plan):
-        """Somebody submits, and the worker that has claimed it dies or falls silent. Left to chance alone, this needs
-        a submission, its message and the right point together, and hardly ever happens."""
+        """A skill is submitted, and the worker that has claimed it dies or falls silent. Left to chance, this needs a
+        submission, its message and the right point together, and hardly ever happens."""
         self.world.submit(name, content)
         self.world.deliver(plan=plan)
 
@@ -111,7 +111,7 @@ class PlatformMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.held())
     @rule(n=numbers)
     def go_on(self, n):
-        """A worker that was taken for dead, or a scan that another one overlapped, goes on where it was."""
+        """A worker that was taken for dead, or a scan that another one overlapped, is resumed."""
         held = self.world.held()
         FIGURES["fault: zombie"] += 1
         self.world.go_on(held[n % len(held)])

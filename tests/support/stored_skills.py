@@ -1,4 +1,4 @@
-"""A marketplace in one line: skills with everything that finds them, as publishing leaves them."""
+"""Published skills put straight into a store, with their index entries, as publishing leaves them."""
 
 import asyncio
 from collections.abc import Iterable
