@@ -59,7 +59,7 @@ class ProviderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Results of external scanners. `overallVerdict` is the worst status, `reportUrl` the path of the page that shows
-    them all; both are null if no scanner was asked."""
+    them all; both are null if no scan was requested."""
 
     overall_verdict: ScanStatus | None
     report_url: str | None

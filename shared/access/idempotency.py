@@ -15,7 +15,7 @@ from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Expect, Key, Put
 from shared.timing import IDEMPOTENCY_TTL
 
-_NOT_ANSWERED: Expect = {"isAnswered": 0}
+_PENDING: Expect = {"isAnswered": 0}
 
 
 class Idempotency(NamedTuple):
@@ -31,7 +31,7 @@ class Idempotency(NamedTuple):
         return Key(f"idem:{self.key}", self.part)
 
 
-class RememberedOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The submission of one skill, or why there is none."""
 
     id: str | None = None
@@ -40,68 +40,68 @@ class RememberedOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     message: str = ""
 
 
-class Answered(RememberedOutcome, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class StoredResponse(StoredOutcome, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     body_hash: str
     expires_at: int = 0
-    outcomes: list[RememberedOutcome] | None = None  # of several skills; None: not all are known yet
+    outcomes: list[StoredOutcome] | None = None  # of several skills; None: not all are known yet
     is_first: bool = False
 
 
-async def find_answered(idempotency: Idempotency) -> Answered | None:
+async def find_stored_response(idempotency: Idempotency) -> StoredResponse | None:
     doc = await get_kv().get(idempotency.record_key)
     if doc is None:
         return None
-    answered = _ANSWERED.decode(doc)
-    if answered.body_hash != idempotency.body_hash:
+    stored = _RESPONSE.decode(doc)
+    if stored.body_hash != idempotency.body_hash:
         raise Unprocessable(
             "This Idempotency-Key was already used for a different request. Use a new key for a new request.",
             code="idempotency_key_reused",
         )
-    return answered
+    return stored
 
 
-def answer_put(idempotency: Idempotency, submission_id: str, flag: str | None = None) -> Put:
-    answered = Answered(body_hash=idempotency.body_hash, id=submission_id, flag=flag)
-    return Put(idempotency.record_key, encode(answered), {"expiresAt": _expires_at(idempotency)}, ABSENT)
+def response_put(idempotency: Idempotency, submission_id: str, flag: str | None = None) -> Put:
+    stored = StoredResponse(body_hash=idempotency.body_hash, id=submission_id, flag=flag)
+    return Put(idempotency.record_key, encode(stored), {"expiresAt": _expires_at(idempotency)}, ABSENT)
 
 
-async def take_key(idempotency: Idempotency) -> Answered:
+async def take_key(idempotency: Idempotency) -> StoredResponse:
     """Takes the key for this request, or returns what a concurrent request has stored under it so far."""
-    taken = Answered(body_hash=idempotency.body_hash, expires_at=_expires_at(idempotency))
+    taken = StoredResponse(body_hash=idempotency.body_hash, expires_at=_expires_at(idempotency))
     try:
         await get_kv().put(_whole_put(idempotency, taken, ABSENT))
     except ConditionFailed:
-        earlier = await find_answered(idempotency)
+        earlier = await find_stored_response(idempotency)
         if earlier is None:
             raise
         return earlier
     return msgspec.structs.replace(taken, is_first=True)
 
 
-async def remember_all(
-    idempotency: Idempotency, taken: Answered, outcomes: list[RememberedOutcome]
-) -> list[RememberedOutcome]:
+async def store_outcomes(
+    idempotency: Idempotency, taken: StoredResponse, outcomes: list[StoredOutcome]
+) -> list[StoredOutcome]:
     """The outcomes of the request that stored them first."""
-    answered = msgspec.structs.replace(taken, outcomes=outcomes, is_first=False)
+    stored = msgspec.structs.replace(taken, outcomes=outcomes, is_first=False)
     try:
-        await get_kv().put(_whole_put(idempotency, answered, _NOT_ANSWERED))
+        await get_kv().put(_whole_put(idempotency, stored, _PENDING))
     except ConditionFailed:
-        earlier = await find_answered(idempotency)
+        earlier = await find_stored_response(idempotency)
         return outcomes if earlier is None or earlier.outcomes is None else earlier.outcomes
     return outcomes
 
 
-def part_of(idempotency: Idempotency, taken: Answered, number: int) -> Idempotency:
+def part_of(idempotency: Idempotency, taken: StoredResponse, number: int) -> Idempotency:
     """It expires together with the whole request, so that a key is never half free."""
     return idempotency._replace(part=f"{number:03d}", expires_at=taken.expires_at)
 
 
-_ANSWERED = msgspec.json.Decoder(Answered)
+_RESPONSE = msgspec.json.Decoder(StoredResponse)
 
 
-def _whole_put(idempotency: Idempotency, answered: Answered, expect: Expect) -> Put:
-    attrs = {"expiresAt": answered.expires_at, "isAnswered": int(answered.outcomes is not None)}
-    return Put(idempotency.record_key, encode(answered), attrs, expect)
+def _whole_put(idempotency: Idempotency, stored: StoredResponse, expect: Expect) -> Put:
+    attrs = {"expiresAt": stored.expires_at, "isAnswered": int(stored.outcomes is not None)}
+    return Put(idempotency.record_key, encode(stored), attrs, expect)
 
 
 def _expires_at(idempotency: Idempotency) -> int:

@@ -9,11 +9,11 @@ import msgspec
 
 from shared.access.idempotency import (
     Idempotency,
-    RememberedOutcome,
-    answer_put,
-    find_answered,
+    StoredOutcome,
+    find_stored_response,
     part_of,
-    remember_all,
+    response_put,
+    store_outcomes,
     take_key,
 )
 from shared.access.signing import is_same, sign
@@ -117,7 +117,7 @@ async def submit_several(
     """Each is independent: one that cannot be accepted has its error among the results. What they share is checked
     once, and GitHub has as much time for all of them as for one."""
     repo = parse_repo_url(repo_url, get_settings().github_host)
-    earlier = await find_answered(idempotency) if idempotency else None
+    earlier = await find_stored_response(idempotency) if idempotency else None
     if earlier and earlier.outcomes is not None:
         return await _replayed(earlier.outcomes)
     room = await (_room_left() if earlier else _refuse_when_full())  # a retry gets what was accepted before
@@ -134,7 +134,7 @@ async def submit_several(
     if idempotency is None or reserved is None or any(map(_is_retried, results)):
         return results
     ours = list(map(_outcome_of, results))
-    outcomes = await remember_all(idempotency, reserved, ours)
+    outcomes = await store_outcomes(idempotency, reserved, ours)
     return results if outcomes is ours else await _replayed(outcomes)
 
 
@@ -191,13 +191,13 @@ def _is_retried(result: Accepted | NotAccepted) -> bool:
     return isinstance(result, NotAccepted) and result.code == QUEUE_FULL
 
 
-def _outcome_of(result: Accepted | NotAccepted) -> RememberedOutcome:
+def _outcome_of(result: Accepted | NotAccepted) -> StoredOutcome:
     if isinstance(result, NotAccepted):
-        return RememberedOutcome(code=result.code, message=result.message)
-    return RememberedOutcome(id=result.submission.id, flag=result.flag)
+        return StoredOutcome(code=result.code, message=result.message)
+    return StoredOutcome(id=result.submission.id, flag=result.flag)
 
 
-async def _replayed(outcomes: Sequence[RememberedOutcome]) -> list[Accepted | NotAccepted]:
+async def _replayed(outcomes: Sequence[StoredOutcome]) -> list[Accepted | NotAccepted]:
     fresh = await get_submissions_fresh({outcome.id for outcome in outcomes if outcome.id})
     if fresh.failed:
         raise Unavailable("Not every submission of this request could be read.")
@@ -279,7 +279,7 @@ def _queue_is_full() -> TooManyRequests:
 
 async def _accept(draft: Submission, idempotency: Idempotency | None) -> Accepted:
     try:
-        stored = await create(draft, [answer_put(idempotency, draft.id)] if idempotency else [])
+        stored = await create(draft, [response_put(idempotency, draft.id)] if idempotency else [])
     except ConditionFailed:
         # Two requests with one key at one instant: the other one won, so its result is returned.
         if not (earlier := await _find_earlier(idempotency)):
@@ -293,7 +293,7 @@ async def _accept(draft: Submission, idempotency: Idempotency | None) -> Accepte
 
 
 async def _find_earlier(idempotency: Idempotency | None) -> Accepted | None:
-    earlier = await find_answered(idempotency) if idempotency else None
+    earlier = await find_stored_response(idempotency) if idempotency else None
     return Accepted(await get_submission(earlier.id), earlier.flag) if earlier and earlier.id else None
 
 
@@ -302,7 +302,7 @@ async def _remembered(accepted: Accepted, idempotency: Idempotency | None) -> Ac
     if idempotency is None or accepted.flag is None:
         return accepted
     try:
-        await get_kv().put(answer_put(idempotency, accepted.submission.id, accepted.flag))
+        await get_kv().put(response_put(idempotency, accepted.submission.id, accepted.flag))
     except ConditionFailed:  # the parallel request with the same key was faster
         return await _find_earlier(idempotency) or accepted
     return accepted

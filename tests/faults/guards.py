@@ -100,7 +100,9 @@ def _taking_nothing(original):
     """A key that is used, but not taken."""
 
     async def take_key(key):
-        return idempotency.Answered(body_hash=key.body_hash, expires_at=idempotency._expires_at(key), is_first=True)
+        return idempotency.StoredResponse(
+            body_hash=key.body_hash, expires_at=idempotency._expires_at(key), is_first=True
+        )
 
     return take_key
 

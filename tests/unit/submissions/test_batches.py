@@ -182,7 +182,7 @@ async def test_a_batch_that_broke_off_at_its_end_is_told_what_it_has_though_it_f
 
     env = memory_env(max_active=2)
     with monkeypatch.context() as patched:
-        patched.setattr("shared.submissions.intake.remember_all", breaks_off)
+        patched.setattr("shared.submissions.intake.store_outcomes", breaks_off)
         with pytest.raises(Unavailable):
             await submit(env)
     assert [answer.flag for answer in await submit(env)] == [None, None]
