@@ -198,5 +198,5 @@ async def test_the_same_skill_twice_in_a_batch_is_one_record(env):
 
 def test_an_answer_of_an_older_release_is_still_read():
     old = b'{"id":"sub_1","bodyHash":"hash","flag":"duplicate"}'
-    answered = idempotency._ANSWERED.decode(old)
+    answered = idempotency._RESPONSE.decode(old)
     assert (answered.id, answered.body_hash, answered.flag) == ("sub_1", "hash", "duplicate")
