@@ -2,23 +2,13 @@
 
 from typing import Any
 
-import msgspec
-
-from shared import runtime, telemetry
+from shared import runtime
 from shared.submissions.queue_health import report_queue_health
 from shared.verification.recovery import RecoveryReport, recover_stuck
-from shared.worker_context import run_with_worker_env
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    if event.get("source") != "aws.events":
-        raise ValueError("This function handles EventBridge schedules only.")
-    try:
-        report = runtime.run(lambda: run_with_worker_env(runtime.worker_env(), tick), runtime.time_left(context))
-    finally:
-        telemetry.flush()
-    result: dict[str, Any] = msgspec.to_builtins(report)
-    return result
+    return runtime.run_schedule(event, context, tick)
 
 
 async def tick() -> RecoveryReport:

@@ -11,6 +11,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any, TypeVar
 
+import msgspec
+
+from shared import telemetry
 from shared.github.client import GitHub
 from shared.settings import load_settings
 from shared.storage.aws import Aws
@@ -19,7 +22,7 @@ from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.queue import SqsQueue
 from shared.storage.secret_store import secrets_from
 from shared.timing import time_limit
-from shared.worker_context import Env
+from shared.worker_context import Env, run_with_worker_env
 
 T = TypeVar("T")
 ANSWER_MARGIN = timedelta(milliseconds=500)  # of Lambda's time, reserved to settle and respond
@@ -34,6 +37,18 @@ def run(fn: Callable[[], Awaitable[T]], limit: timedelta) -> T:
                 await _end_strays()
 
     return _loop().run_until_complete(limited())
+
+
+def run_schedule(event: dict[str, Any], context: Any, work: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+    """A function behind an EventBridge schedule: runs `work` in the worker env and returns its report."""
+    if event.get("source") != "aws.events":
+        raise ValueError("This function handles EventBridge schedules only.")
+    try:
+        report = run(lambda: run_with_worker_env(worker_env(), work), time_left(context))
+    finally:
+        telemetry.flush()
+    result: dict[str, Any] = msgspec.to_builtins(report)
+    return result
 
 
 def time_left(context: Any) -> timedelta:

@@ -32,7 +32,6 @@ class GitHubRepo(NamedTuple):
     name: str
     default_branch: str
     pushed_at: datetime | None
-    is_archived: bool
     stars: int
 
 
@@ -90,7 +89,6 @@ class GitHub:
             name=answer.name,
             default_branch=answer.default_branch,
             pushed_at=answer.pushed_at,
-            is_archived=answer.archived,
             stars=answer.stargazers_count,
         )
 
@@ -190,7 +188,6 @@ class _RepoAnswer(msgspec.Struct):
     private: bool
     default_branch: str
     pushed_at: datetime | None = None
-    archived: bool = False
     stargazers_count: int = 0
 
 

@@ -26,7 +26,7 @@ class FakeGitHub:
 
     def pushed(self, days_ago: float | None) -> GitHubRepo:
         at = None if days_ago is None else self.clock.time - timedelta(days=days_ago)
-        return GitHubRepo(1, 2, "acme", "skills", "main", at, is_archived=False, stars=0)
+        return GitHubRepo(1, 2, "acme", "skills", "main", at, stars=0)
 
     def yield_quota_to_workers(self) -> None:
         if self.is_low:
