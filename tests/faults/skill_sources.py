@@ -83,7 +83,7 @@ class Sources:
     def get_repo(self, owner: str, name: str) -> GitHubRepo:
         if name not in self.heads:
             raise Refused("There is no such repository.", "repo_not_found")
-        return GitHubRepo(self.ids[name], 9, "me", name, "main", None, False, 0)
+        return GitHubRepo(self.ids[name], 9, "me", name, "main", None, 0)
 
     def resolve_ref(self, repo: GitHubRepo, tree: str | None = None) -> Pinned:
         return Pinned(content_hash_of(CONTENTS[self.heads[repo.name]])[:40], None, "")

@@ -45,7 +45,7 @@ async def test_a_repository_is_known_by_its_ids_and_its_own_spelling(stub, githu
     made = stub.repo("Acme/Skills", FILES, default_branch="trunk")
     repo = await github.get_repo("acme", "skills")
     pushed_at = datetime(2026, 1, 1, tzinfo=UTC)
-    assert repo == GitHubRepo(made.id, made.owner_id, "Acme", "Skills", "trunk", pushed_at, False, 7)
+    assert repo == GitHubRepo(made.id, made.owner_id, "Acme", "Skills", "trunk", pushed_at, 7)
 
 
 @pytest.mark.parametrize("make", ["missing", "private", "uploads"])

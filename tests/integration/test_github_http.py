@@ -205,7 +205,7 @@ async def test_no_name_leads_out_of_its_place_in_the_address(stub, github):
     for owner, name in (("..", ".."), ("a/b", "c?d"), ("acme", "skills/../../user"), ("acme", "x#y"), ("a%2f", "b")):
         with pytest.raises(Refused):
             await github.get_repo(owner, name)
-    repo = GitHubRepo(1, 1, "acme", "skills", "main", None, False, 0)
+    repo = GitHubRepo(1, 1, "acme", "skills", "main", None, 0)
     for tree in ("..", "a/../../../user", "?x=1", "#x", "a b", "a\r\nHost: evil"):
         with pytest.raises(Refused):
             await github.resolve_ref(repo, tree)
