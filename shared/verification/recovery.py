@@ -53,11 +53,11 @@ async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
     at = now()
     paused = await find_pause() is not None
     lost = await get_stuck_submissions(at, paused, limit, ("lease",))
-    rescues, failed = await _rescue_each(lost)  # at once: nothing that follows may cost them their tick
+    rescues, failed = await _try_each(rescue, _by_id(lost))  # at once: nothing that follows may cost them their tick
     unindexed = await _index_due(limit - len(lost.submissions))
     room = limit - len(lost.submissions) - unindexed.found
     waiting = await get_stuck_submissions(at, paused, room, ("waiting",)) if room > 0 else Stuck([], [], more=True)
-    later_rescues, later_failed = await _rescue_each(waiting)
+    later_rescues, later_failed = await _try_each(rescue, _by_id(waiting))
     rescues += later_rescues
     report = RecoveryReport(
         found=len(lost.submissions) + unindexed.found + len(waiting.submissions),
@@ -66,7 +66,7 @@ async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
         given_up=rescues.count(Rescue.GIVE_UP),
         left_alone=rescues.count(Rescue.LEAVE),
         indexed=unindexed.done,
-        failed=[*failed, *unindexed.failed, *later_failed],
+        failed=[*lost.failed, *failed, *unindexed.failed, *waiting.failed, *later_failed],
         more=lost.more or unindexed.more or waiting.more,
         paused=paused,
     )
@@ -92,9 +92,8 @@ async def _index_due(limit: int) -> _Indexed:
     return _Indexed(len(due), len(done), [*read.failed, *failed], more=len(names) > limit)
 
 
-async def _rescue_each(stuck: Stuck) -> tuple[list[Rescue], list[str]]:
-    rescues, failed = await _try_each(rescue, {submission.id: submission for submission in stuck.submissions})
-    return rescues, [*stuck.failed, *failed]
+def _by_id(stuck: Stuck) -> dict[str, Submission]:
+    return {submission.id: submission for submission in stuck.submissions}
 
 
 async def _try_each(fn: Callable[[T], Awaitable[R]], subjects: Mapping[str, T]) -> tuple[list[R], list[str]]:
