@@ -110,7 +110,7 @@ async def _prepare(submission: Submission, report: ScanReport, current: Skill | 
 
 
 async def _diff_summary(current: Skill | None, files: Files) -> str:
-    """A version before that cannot be read does not prevent a publication."""
+    """The previous version may be unreadable: that does not prevent a publication."""
     if current is None:
         return "first version"
     try:

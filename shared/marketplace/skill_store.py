@@ -282,7 +282,7 @@ async def get_blocked_counts(owners: Iterable[str]) -> dict[str, int]:
 
 
 async def find_names_by_slug(slug: str, limit: int) -> SlugMatches:
-    """One page, one more than the limit, which tells whether these are all. Thousands may share a slug."""
+    """One page, one more than the limit, which shows whether these are all. Thousands may share a slug."""
     page = await get_kv().query(Query(_alias_partition(slug), limit=limit + 1))
     names = [row.sort for row in page.rows if not row.sort.startswith(_DELETED)]
     return SlugMatches(names[:limit], len(names) > limit, len(names) < len(page.rows))
