@@ -80,8 +80,8 @@ test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, 
 	$(BIN)/python -m pytest tests/unit -n 2 $(IN_PARALLEL)
 
 test: setup rule-pack ## run all tests
-	@# Four at a time even on two cores: the tests of whole platforms mostly wait.
-	$(BIN)/python -m pytest -n 4 $(IN_PARALLEL) --cov --cov-report=
+	@# Two at a time: more platforms at once on two cores make tests of killed workers miss their moment.
+	$(BIN)/python -m pytest -n 2 $(IN_PARALLEL) --cov --cov-report=
 
 test-deep: setup rule-pack ## run the model of the whole platform for minutes instead of seconds, and print its figures
 	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py

@@ -191,7 +191,7 @@ def test_what_github_withholds_costs_no_attempt_and_ends_well(quick_platform, gi
         "acme/down": ("500", "status 500"),
         "acme/spent": ("quota", "quota used up"),
         "acme/limited": ("429-after", "quota used up"),
-        "acme/cut": ("truncated", "broke"),
+        "acme/cut": ("truncated", "connection failed"),
     }
     github.retry_after, github.resets_at = 4, int(time.time()) + 6
     ids = {}
