@@ -83,8 +83,8 @@ test: setup rule-pack ## run all tests
 	@# Two at a time: more platforms at once on two cores make tests of killed workers miss their moment.
 	$(BIN)/python -m pytest -n 2 $(IN_PARALLEL) --cov --cov-report=
 
-test-deep: setup rule-pack ## run the model of the whole platform for minutes instead of seconds, and print its figures
-	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py
+test-deep: setup rule-pack ## run the model and the contract of the API for minutes instead of seconds, and print the figures
+	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py tests/e2e/test_schemathesis.py
 
 test-mutants: setup rule-pack ## switch every guard off, one by one: each must be missed by a test (GUARD="name" for one)
 	@PYTHONPATH=. $(BIN)/python -m tests.faults.mutants $(if $(GUARD),"$(GUARD)")

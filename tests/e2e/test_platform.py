@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -167,48 +166,6 @@ def test_with_the_store_stopped_the_list_is_503_never_empty(tmp_path):
         assert "submissions" not in json.loads(body)
     finally:
         platform.kill()
-
-
-def test_a_worker_killed_mid_run_costs_an_attempt_and_the_submission_ends_once(tmp_path):
-    """Real SIGKILL, a scaled clock, the schedule itself does the rescue."""
-    platform = Platform.start(tmp_path, TIME_SCALE=QUICK)
-    try:
-        killed = None
-        for n in range(40):
-            answer = submit(platform, bundle(f"victim-{n}", padding=600_000))
-            if killed := _kill_its_worker(platform, answer["id"]):
-                break
-        assert killed, "no worker could be caught at work"
-        done = eventually(lambda: (s := submission(platform, killed))["state"] == "PUBLISHED" and s, 90)
-        states = [entry["to"] for entry in done["stateHistory"]]
-        assert states.count("PUBLISHED") == 1
-        assert any(entry["actor"] == "recovery" for entry in done["stateHistory"])
-        assert done["attempts"] >= 2
-        eventually(lambda: stats(platform)["active"] == 0, 60)
-        assert_counts_are_true(platform)
-    finally:
-        platform.kill()
-
-
-def _kill_its_worker(platform: Platform, submission_id: str) -> str | None:
-    """Kills every consumer process the moment the record is leased; tells whether it was still leased then."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        state = _record(platform, submission_id)["state"]
-        if state in ("TIER1_SCANNING", "AUTO_APPROVED"):
-            for pid in platform.info["workers"].get("Consumer", []):
-                kill(pid)
-            return submission_id if _record(platform, submission_id)["state"] == state else None
-        if state not in ("RECEIVED",):
-            return None
-    return None
-
-
-def _record(platform: Platform, submission_id: str) -> dict:
-    key = {"pk": {"S": f"sub:{submission_id}"}, "sk": {"S": "."}}
-    client = platform.__dict__.setdefault("_dynamodb", platform.client("dynamodb"))
-    item = client.get_item(TableName=platform.info["table"], Key=key, ConsistentRead=True)["Item"]
-    return json.loads(item["doc"]["S"])
 
 
 def test_a_send_that_fails_at_submit_time_is_made_up_for(tmp_path):

@@ -1,5 +1,6 @@
 """The contract against the running platform: whatever fits it or breaks it, every answer is one that it promises."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from tests.support.platform import REPOSITORY, Platform
 from tests.support.stub_github import StubGitHub
 
 CONFIG = REPOSITORY / "tests" / "support" / "schemathesis.toml"
+DEEP = ["--max-examples", "50"] if os.environ.get("MODEL_PROFILE") == "deep" else []
 SKILL_MD = "---\nname: repo\ndescription: Greets people by name.\n---\n\n# repo\n\nSay hello.\n"
 
 
@@ -29,7 +31,7 @@ def test_no_answer_breaks_the_contract(platform, tmp_path):
         [
             Path(sys.executable).with_name("st"),
             *("--config-file", CONFIG, "--no-color", "run", f"{platform.url}/api/v1/openapi.json"),
-            *("--header", f"Authorization: Bearer {platform.admin_token}", "--workers", "1"),
+            *("--header", f"Authorization: Bearer {platform.admin_token}", "--workers", "1", *DEEP),
         ],
         cwd=tmp_path,
         capture_output=True,

@@ -14,7 +14,7 @@ from tests.support.memory import MemoryKV, memory_env, within
 FEED_IS_OVER = {"minutes": 3}
 
 
-async def a_mixed_lot(env, n: int = 40) -> None:
+async def a_mixed_lot(env, n: int = 16) -> None:
     for k in range(n):
         submission = await submitted(env, an_unusable_bundle(f"skill-{k}") if k % 3 == 0 else a_bundle(f"skill-{k}"))
         if k % 4:
