@@ -107,8 +107,9 @@ async def submit_repo(
     if earlier := await _find_earlier(idempotency):
         return earlier
     await _refuse_when_full()
-    lookup = start_lookup(repo, get_github())
-    return await _accept_skill(lookup, await identity_on_github(lookup, sent), sent_by, idempotency)
+    async with get_github().with_request_cache() as github:
+        lookup = start_lookup(repo, github)
+        return await _accept_skill(lookup, await identity_on_github(lookup, sent), sent_by, idempotency)
 
 
 async def submit_several(

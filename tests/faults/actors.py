@@ -7,6 +7,7 @@ its reply lost after the effect.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -173,6 +174,10 @@ class _GitHub:
 
     def yield_quota_to_workers(self) -> None:
         """The quota is never low here."""
+
+    @asynccontextmanager
+    async def with_request_cache(self):
+        yield self
 
     def __getattr__(self, operation: str):
         return partial(self._ask, operation)

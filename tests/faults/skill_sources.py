@@ -8,7 +8,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from shared.errors import NotFound, Refused
 from shared.github.archive import Folder
-from shared.github.client import FoundSkill, GitHubRepo, Pinned, RepoSkills
+from shared.github.client import FoundSkill, GitHubRepo, Pinned, PinnedRepo, RepoSkills
 from shared.scanner import ScanReport, scan_skill
 from shared.storage.content import content_hash_of
 from tests.support.stub_bedrock import _answer
@@ -85,11 +85,15 @@ class Sources:
             raise Refused("There is no such repository.", "repo_not_found")
         return GitHubRepo(self.ids[name], 9, "me", name, "main", None, 0)
 
+    def pin(self, owner: str, name: str, tree: str | None = None) -> PinnedRepo:
+        repo = self.get_repo(owner, name)
+        return PinnedRepo(repo, self.resolve_ref(repo, tree))
+
     def resolve_ref(self, repo: GitHubRepo, tree: str | None = None) -> Pinned:
         return Pinned(content_hash_of(CONTENTS[self.heads[repo.name]])[:40], None, "")
 
     def discover(self, repo: GitHubRepo, commit: str) -> RepoSkills:
-        return RepoSkills([FoundSkill("greeter", "skills/greeter", "blob")], False)
+        return RepoSkills([FoundSkill("greeter", "skills/greeter")], False)
 
     def fetch_skill(self, repo: GitHubRepo, commit: str, path: str) -> Folder:
         files = next(files for files in CONTENTS.values() if content_hash_of(files)[:40] == commit)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
 from shared.github.client import GitHub
+from shared.github.repo_cache import RepoCache
 from shared.settings import Settings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
@@ -211,6 +212,12 @@ class MemoryContent:
     async def put_body(self, key: str, body: bytes) -> None:
         self.bodies[key] = body
 
+    async def get_body(self, key: str) -> bytes:
+        await asyncio.sleep(0)
+        if key not in self.bodies:
+            raise NotFound("This content is not stored.")
+        return self.bodies[key]
+
     async def check(self) -> None:
         pass
 
@@ -266,6 +273,9 @@ class SilentGitHub:
     async def with_request_cache(self):
         yield self
 
+    async def pin(self, owner: str, name: str, tree: str | None = None):
+        return await self.get_repo(owner, name)
+
     async def get_repo(self, owner: str, name: str):
         until = self._clock() + timedelta(minutes=2)
         raise Deferred("We could not reach GitHub.", "GitHub", until, "github_down")
@@ -295,12 +305,15 @@ def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings)
         secrets_file=None,
     )
     chosen = defaults if not settings else Settings(**{**_asdict(defaults), **settings})
+    kv, content = kv_type(clock.seconds), MemoryContent()
+    cache = RepoCache(kv, content, clock)
+    is_stubbed = "github_api_url" in settings
     return Env(
-        kv=kv_type(clock.seconds),
-        content=MemoryContent(),
+        kv=kv,
+        content=content,
         queue=MemoryQueue(),
         secrets=secrets,
-        github=GitHub(chosen.github_api_url, secrets, clock) if "github_api_url" in settings else SilentGitHub(clock),
+        github=GitHub(chosen.github_api_url, secrets, clock, cache) if is_stubbed else SilentGitHub(clock),
         bedrock=bedrock,
         settings=chosen,
         clock=clock,
