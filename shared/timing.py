@@ -47,6 +47,7 @@ DEFAULT_PAUSE = scaled(hours=1)
 LONGEST_PAUSE = scaled(hours=24)
 FEED_WINDOW = scaled(minutes=2)  # how far an index may lag before a list could miss something
 FEED_TTL = timedelta(hours=1)
+HOLDER_TTL = timedelta(days=30)  # longer than any submission is active
 IDEMPOTENCY_TTL = timedelta(hours=24)
 
 API_TIMEOUT = scaled(seconds=10)

@@ -67,7 +67,9 @@ class MemoryKV:
         return await self._read(keys, lambda item: item.doc)
 
     async def get_counts(self, keys: Iterable[Key]) -> Read[dict[str, int]]:
-        return await self._read(keys, lambda item: {k: v for k, v in item.attrs.items() if isinstance(v, int)})
+        return await self._read(
+            keys, lambda item: {k: v for k, v in item.attrs.items() if isinstance(v, int) and k != "expiresAt"}
+        )
 
     async def query(self, query: Query) -> Page:
         await asyncio.sleep(0)
@@ -82,12 +84,13 @@ class MemoryKV:
         await asyncio.sleep(0)
         self._apply([put])
 
-    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+    async def take(self, key: Key, most: int, expires_at: int, amount: int = 1) -> int | None:
         await asyncio.sleep(0)
-        attrs = self.items.setdefault(key, Stored("", {})).attrs
-        if attrs.get("taken", 0) >= most:
+        taken = self.items.get(key, Stored("", {})).attrs.get("taken", 0) + amount
+        if taken > most:
             return None
-        attrs |= {"taken": attrs.get("taken", 0) + 1, "expiresAt": expires_at}
+        attrs = self.items.setdefault(key, Stored("", {})).attrs
+        attrs |= {"taken": taken, "expiresAt": expires_at}
         return attrs["taken"]
 
     async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
@@ -142,11 +145,17 @@ class MemoryKV:
                 counts = self.items.setdefault(write.key, Stored("", {})).attrs
                 for name, n in write.counts.items():
                     counts[name] = counts.get(name, 0) + n
+                if write.expires_at is not None:
+                    counts["expiresAt"] = write.expires_at
             elif isinstance(write, Delete):
                 self.items.pop(write.key, None)
 
     def _holds(self, write: Write) -> bool:
-        if isinstance(write, Add) or write.expect is None:
+        if isinstance(write, Add):
+            [name, *_] = write.counts
+            counted = self.items[write.key].attrs.get(name, 0) if write.key in self.items else 0
+            return write.most is None or counted < write.most
+        if write.expect is None:
             return True
         if write.expect == ABSENT:
             return self._alive(write.key) is None
