@@ -111,12 +111,12 @@ def _seeing_nothing(original):
 
 
 def _storing_first(original):
-    async def read_known(submission, content_hash, unscanned):
+    async def read_known(submission, *args):
         from shared.db import get_content
         from shared.submissions.skill_source import fetch_skill, pin_repo
 
         await get_content().put_files((await fetch_skill(submission, await pin_repo(submission))).files)
-        return await original(submission, content_hash, unscanned)
+        return await original(submission, *args)
 
     return read_known
 

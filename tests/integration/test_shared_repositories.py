@@ -26,7 +26,6 @@ MANY = [f"skill-{n:02}" for n in range(50)]
 SKILL_MD = "---\nname: {name}\ndescription: Helps with {name}.\n---\n\n# Help\n\nRead it, then sum it up.\n"
 FILES = {f"skills/{name}/SKILL.md": SKILL_MD.format(name=f"{name}-itself") for name in MANY}
 BY_PATH = [RequestedSkill(None, f"skills/{name}") for name in MANY]
-pytestmark = pytest.mark.requirement("S37")
 
 
 @pytest.fixture
@@ -77,6 +76,7 @@ def states(records) -> set:
     return {one.state for one in records}
 
 
+@pytest.mark.requirement("S37")
 @pytest.mark.parametrize(
     ("url", "skills"),
     [
@@ -99,6 +99,7 @@ async def test_fifty_skills_of_a_repository_ask_github_at_most_ten_times_and_dow
     assert counted["codeload"] == 1
 
 
+@pytest.mark.requirement("S37")
 async def test_a_batch_whose_post_could_not_reach_github_is_resolved_by_its_workers_with_as_few_calls(workers, stub):
     stub.repos["acme/skills"].commit(FILES, "dev")
     stub.fail("any", "500")
@@ -111,6 +112,7 @@ async def test_a_batch_whose_post_could_not_reach_github_is_resolved_by_its_work
     assert (counted.total(), counted["codeload"]) == (5, 1), counted
 
 
+@pytest.mark.requirement("S37")
 async def test_a_submission_of_a_repository_seen_minutes_ago_costs_two_calls(workers, stub):
     env = workers[0]
     first, second, third = await submit(env, BY_PATH[:3])
@@ -124,6 +126,7 @@ async def test_a_submission_of_a_repository_seen_minutes_ago_costs_two_calls(wor
     assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1, "tarball": 1, "codeload": 1}
 
 
+@pytest.mark.requirement("S37")
 async def test_what_is_not_there_is_asked_for_once_too(workers, stub):
     gone = await submit(workers[0], BY_PATH, "https://github.com/acme/nowhere")
     assert states(await work(workers, gone)) == {State.REJECTED}
@@ -133,6 +136,7 @@ async def test_what_is_not_there_is_asked_for_once_too(workers, stub):
     assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1}
 
 
+@pytest.mark.requirement("S37")
 async def test_an_archive_that_is_refused_is_downloaded_once(workers, stub):
     repo = stub.repos["acme/skills"]
     sha = repo.branches["main"]
@@ -144,6 +148,7 @@ async def test_an_archive_that_is_refused_is_downloaded_once(workers, stub):
     assert asked(stub)["codeload"] == 1
 
 
+@pytest.mark.requirement("S37")
 @pytest.mark.parametrize("fault", ["500", "truncated", "quota"])
 async def test_one_worker_finds_github_down_and_the_others_wait_without_asking(workers, stub, fault):
     stub.fail("codeload" if fault == "truncated" else "tree", fault)
@@ -156,6 +161,7 @@ async def test_one_worker_finds_github_down_and_the_others_wait_without_asking(w
     assert states(await work(workers, [await record(workers[0], one) for one in submissions])) == {State.PUBLISHED}
 
 
+@pytest.mark.requirement("S37")
 @pytest.mark.parametrize("damage", ["changed", "truncated", "gone"])
 async def test_a_damaged_archive_is_noticed_and_downloaded_again(workers, stub, damage):
     env = workers[0]
@@ -176,6 +182,7 @@ async def test_a_damaged_archive_is_noticed_and_downloaded_again(workers, stub, 
     assert asked(stub) == {}
 
 
+@pytest.mark.requirement("S37")
 async def test_a_malformed_entry_counts_as_absent(workers, stub):
     env = workers[0]
     first, second = await submit(env, BY_PATH[:2])
@@ -186,6 +193,7 @@ async def test_a_malformed_entry_counts_as_absent(workers, stub):
     assert (await record(env, second)).state == State.PUBLISHED
 
 
+@pytest.mark.requirement("S37")
 async def test_a_worker_that_died_while_it_asked_is_replaced_by_one_other(workers, stub):
     submissions = await submit(workers[0], BY_PATH[:9])
     arrived = stub.hold_until(2, "codeload")
@@ -202,6 +210,7 @@ async def test_a_worker_that_died_while_it_asked_is_replaced_by_one_other(worker
     assert asked(stub)["codeload"] == 1
 
 
+@pytest.mark.requirement("S37")
 async def test_a_worker_that_is_interrupted_gives_its_lease_back(workers, stub):
     first, second = await submit(workers[0], BY_PATH[:2])
     arrived = stub.hold_until(2, "codeload")
@@ -214,6 +223,7 @@ async def test_a_worker_that_is_interrupted_gives_its_lease_back(workers, stub):
     assert (await record(workers[1], second)).state == State.PUBLISHED
 
 
+@pytest.mark.requirement("S37")
 async def test_who_has_waited_long_enough_defers_and_loses_no_attempt(workers, stub, monkeypatch):
     monkeypatch.setattr("shared.github.repo_cache.FETCH_WAIT", PIN_AGE * 0.002)
     first, second = await submit(workers[0], BY_PATH[:2])
@@ -229,6 +239,7 @@ async def test_who_has_waited_long_enough_defers_and_loses_no_attempt(workers, s
     assert stub.count("codeload") == 1
 
 
+@pytest.mark.requirement("S37")
 async def test_a_client_that_has_just_pushed_is_not_answered_from_the_cache(workers, stub):
     env = workers[0]
     [first] = await submit(env, BY_PATH[:1])
@@ -241,6 +252,7 @@ async def test_a_client_that_has_just_pushed_is_not_answered_from_the_cache(work
     assert history[-1].reason == "published as version 1.0.1"
 
 
+@pytest.mark.requirement("S37")
 async def test_an_older_answer_never_replaces_a_newer_one(workers, stub):
     """A worker asked before a push, and its answer comes after that of a client who asked since."""
     env = workers[0]
@@ -258,6 +270,7 @@ async def _pin(env):
         return await github.pin("acme", "skills")
 
 
+@pytest.mark.requirement("S37")
 async def test_a_repository_that_changed_hands_is_noticed_when_its_answer_has_expired(workers, stub):
     """Until then its workers see the former owner's repository whole: never his id with the new owner's head."""
     env = workers[0]
@@ -278,6 +291,7 @@ async def test_a_repository_that_changed_hands_is_noticed_when_its_answer_has_ex
     assert (held.state, held.parked_by) == (State.ON_HOLD, "hands")
 
 
+@pytest.mark.requirement("S37")
 async def test_an_answer_from_a_clock_ahead_of_ours_is_not_used(workers, stub):
     env = workers[0]
     first, second = await submit(env, BY_PATH[:2])
@@ -289,6 +303,7 @@ async def test_an_answer_from_a_clock_ahead_of_ours_is_not_used(workers, stub):
     assert asked(stub)["repo"] == 1
 
 
+@pytest.mark.requirement("S37")
 async def test_a_large_tree_goes_to_the_bucket_and_is_asked_for_once(workers, stub):
     stub.repo("acme/skills", FILES | {f"docs/{'x' * 80}/{n}.md": "text" for n in range(900)})
     after = await work(workers, await submit(workers[0], BY_PATH[:12]))
@@ -297,6 +312,7 @@ async def test_a_large_tree_goes_to_the_bucket_and_is_asked_for_once(workers, st
     assert max(len(item.doc) for item in workers[0].kv.items.values()) < 300_000
 
 
+@pytest.mark.requirement("S37")
 async def test_an_archive_is_stored_in_pieces_and_read_back_in_order(workers, stub, monkeypatch):
     monkeypatch.setattr("shared.github.snapshots.PIECE", 512)
     stub.latency = 0
@@ -310,12 +326,14 @@ async def test_an_archive_is_stored_in_pieces_and_read_back_in_order(workers, st
     assert asked(stub)["codeload"] == 1
 
 
+@pytest.mark.requirement("S37")
 async def test_nothing_of_a_request_is_stored(workers, stub):
     await work(workers, await submit(workers[0], BY_PATH[:2]))
     stored = [item.doc.encode() for item in workers[0].kv.items.values()] + list(workers[0].content.bodies.values())
     assert not any(GITHUB_TOKEN.encode() in each or b"uthorization" in each for each in stored)
 
 
+@pytest.mark.requirement("S37")
 async def test_a_private_repository_leaves_nothing_but_that_it_is_not_there(workers, stub):
     stub.repo("acme/secret", FILES, private=True)
     after = await work(workers, await submit(workers[0], BY_PATH[:3], "https://github.com/acme/secret"))
@@ -324,6 +342,7 @@ async def test_a_private_repository_leaves_nothing_but_that_it_is_not_there(work
     assert not [key for key in workers[0].content.bodies if key.startswith("github/")]
 
 
+@pytest.mark.requirement("S37")
 async def test_a_failed_attempt_is_shared_as_the_error_it_was(workers, stub):
     env = workers[0]
     stub.fail("repo", "429-after")

@@ -13,6 +13,7 @@ from shared.marketplace.skill_search import get_published_skills_list
 from shared.marketplace.skill_store import find_skill, get_versions
 from shared.moderation import submission_decisions
 from shared.records.submissions import State
+from shared.storage.content import content_hash_of
 from shared.storage.secret_store import AdminToken
 from shared.submissions import discovery, intake
 from shared.submissions.submission_store import get_history, get_submission
@@ -242,6 +243,22 @@ async def test_a_second_path_with_the_same_slug_is_rejected(env, stub):
     assert (await verified(env, path="a/pdf")).state == State.PUBLISHED
     second = await verified(env, path="b/pdf")
     assert (second.state, "is taken" in second.reason) == (State.REJECTED, True)
+
+
+@pytest.mark.requirement("S37")
+@pytest.mark.parametrize(("refused_by", "state"), [("name", State.REJECTED), ("blocklist", State.BLOCKED)])
+async def test_what_the_blocklist_or_the_name_refuses_is_not_stored(env, stub, refused_by, state):
+    other = skill_md("pdf", "Something else.")
+    stub.repo("acme/skills", {"a/pdf/SKILL.md": skill_md("pdf"), "b/pdf/SKILL.md": other})
+    if refused_by == "blocklist":
+        banned = content_hash_of({"SKILL.md": other.encode()})
+        entry = blocklist.entry_for
+        await within(env, lambda: blocklist.add_block(entry("any", "known", None, content_hash=banned)))
+    else:
+        await verified(env, path="a/pdf")
+    stored = dict(env.content.files)
+    assert (await verified(env, path="b/pdf")).state == state
+    assert env.content.files == stored
 
 
 async def test_links_and_paths_that_lead_out_are_never_passed(env, stub):
