@@ -60,7 +60,7 @@ ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the request to its l
 PIN_AGE = scaled(seconds=60)  # how old a worker's answer about a repository and its head may be
 SNAPSHOT_AGE = scaled(minutes=10)  # how long the files of a commit are kept for the next skill of the same one
 FETCH_LEASE = scaled(seconds=75)  # longer than one archive takes; then another worker asks GitHub
-FETCH_WAIT = timedelta(seconds=20)  # for a worker that asks GitHub the same
+FETCH_WAIT = timedelta(seconds=10)  # for a worker that asks GitHub the same
 BUSY_PAUSE = scaled(seconds=10)  # until the next look, when that took longer
 RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; the most that Lambda allows
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries

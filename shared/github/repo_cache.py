@@ -170,9 +170,10 @@ class RepoCache:
 
     async def _entry(self, key: Key, asked_at: datetime, lifetime: timedelta, found: str) -> CacheEntry:
         entry = CacheEntry(revision=uuid.uuid4().hex, asked_at=asked_at, until=asked_at + lifetime, found=found)
-        if len(found) <= LARGEST_DOC:
+        body = found.encode()
+        if len(body) <= LARGEST_DOC:
             return entry
-        return msgspec.structs.replace(entry, found=None, piece=await self.put_piece(key, found.encode()))
+        return msgspec.structs.replace(entry, found=None, piece=await self.put_piece(key, body))
 
 
 _ENTRY = msgspec.json.Decoder(CacheEntry)

@@ -34,9 +34,9 @@ Download = Callable[[ArchiveReader, Callable[[bytes], Awaitable[None]]], Awaitab
 
 
 class StoredSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
-    tree: Tree
+    tree: Tree | None = None  # None: it was refused
     pieces: list[str] | None = None  # digests of the archive's, in order; None: no worker has needed it yet
-    refusal: tuple[str, str] | None = None  # of the archive as a whole: message and code
+    refusal: tuple[str, str] | None = None  # of the tree, else of the archive as a whole: message and code
 
 
 class Snapshot(NamedTuple):
@@ -55,7 +55,7 @@ class Snapshot(NamedTuple):
     async def tree(self) -> Tree:
         if self.cache is None:
             return await self.ask_tree()
-        return await self.cache.share(self._key, SNAPSHOT_AGE, _tree_in, self._fetch_tree)
+        return unless_refused(await self.cache.share(self._key, SNAPSHOT_AGE, _tree_in, self._fetch_tree))
 
     async def read(self, check: Check, new_reader: Callable[[], ArchiveReader]) -> tuple[Tree, Folder]:
         """The tree, and what a reader makes of the archive."""
@@ -67,21 +67,27 @@ class Snapshot(NamedTuple):
 
         async def use(found: str) -> tuple[Tree, Folder] | Refused | None:
             stored = _STORED.decode(found)
-            check(stored.tree)
-            if stored.refusal:
-                return Refused(*stored.refusal)
+            if stored.tree:
+                check(stored.tree)
+            if stored.refusal or stored.tree is None:
+                return _refusal_of(stored)
             folder = await _read_pieces(cache, self._key, stored.pieces, new_reader()) if stored.pieces else None
             return None if folder is None else (stored.tree, folder)
 
         async def fetch(known: str | None) -> tuple[tuple[Tree, Folder] | Refused, str]:
-            tree = _STORED.decode(known).tree if known else await self.ask_tree()
+            tree, listed = (await _tree_in(known), known) if known else await self._fetch_tree()
+            if isinstance(tree, Refused):
+                return tree, listed
             folder, stored = await self._fetch(cache, tree, check, new_reader())
             return folder if isinstance(folder, Refused) else (tree, folder), encode(stored)
 
         return unless_refused(await cache.share(self._key, SNAPSHOT_AGE, use, fetch))
 
-    async def _fetch_tree(self, _: str | None) -> tuple[Tree, str]:
-        tree = await self.ask_tree()
+    async def _fetch_tree(self, _: str | None = None) -> tuple[Tree | Refused, str]:
+        try:
+            tree = await self.ask_tree()
+        except Refused as refusal:
+            return refusal, encode(_refused(None, refusal))
         return tree, encode(StoredSnapshot(tree))
 
     async def _fetch(
@@ -95,7 +101,7 @@ class Snapshot(NamedTuple):
         try:
             folder = await self.download(reader, pieces.add)
         except Refused as refusal:
-            return refusal, StoredSnapshot(tree, refusal=(str(refusal), refusal.code))
+            return refusal, _refused(tree, refusal)
         await pieces.flush()
         return folder, StoredSnapshot(tree, pieces.digests)
 
@@ -123,8 +129,17 @@ class _Pieces:
 _STORED = msgspec.json.Decoder(StoredSnapshot)
 
 
-async def _tree_in(found: str) -> Tree:
-    return _STORED.decode(found).tree
+async def _tree_in(found: str) -> Tree | Refused:
+    stored = _STORED.decode(found)
+    return stored.tree or _refusal_of(stored)
+
+
+def _refused(tree: Tree | None, refusal: Refused) -> StoredSnapshot:
+    return StoredSnapshot(tree, refusal=(str(refusal), refusal.code))
+
+
+def _refusal_of(stored: StoredSnapshot) -> Refused:
+    return Refused(*stored.refusal) if stored.refusal else Refused("This repository cannot be read.")
 
 
 async def _read_pieces(cache: RepoCache, key: Key, digests: Iterable[str], reader: ArchiveReader) -> Folder | None:

@@ -149,6 +149,16 @@ async def test_an_archive_that_is_refused_is_downloaded_once(workers, stub):
 
 
 @pytest.mark.requirement("S37")
+async def test_a_tree_that_is_refused_is_asked_for_once(workers, stub, monkeypatch):
+    monkeypatch.setattr("shared.github.http.MAX_JSON", 1000)
+    after = await work(workers, await submit(workers[0], BY_PATH))
+    assert {(one.state, "too large" in one.reason) for one in after} == {(State.REJECTED, True)}
+    assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1}
+    names = await within(workers[0], lambda: intake.submit_several(URL, [RequestedSkill("x", None)], None, None))
+    assert [one.code for one in names] == ["repo_too_large"]
+
+
+@pytest.mark.requirement("S37")
 @pytest.mark.parametrize("fault", ["500", "truncated", "quota"])
 async def test_one_worker_finds_github_down_and_the_others_wait_without_asking(workers, stub, fault):
     stub.fail("codeload" if fault == "truncated" else "tree", fault)
