@@ -83,10 +83,10 @@ class World:
         tasks = asyncio.all_tasks(self.loop)
         for actor in self.actors:
             actor.is_dead = True
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            self.loop.run_until_complete(asyncio.wait(tasks))
+        while tasks:  # the dead hang wherever they try to clean up
+            for task in tasks:
+                task.cancel()
+            _, tasks = self.loop.run_until_complete(asyncio.wait(tasks, timeout=1))
         self.loop.close()
         self._patches.close()
         telemetry._metrics.clear_metrics()
