@@ -37,7 +37,7 @@ def test_30_submissions_are_at_github_at_one_moment_and_take_one_archive_each(pl
 def test_a_batch_of_50_skills_asks_github_at_most_ten_times_and_downloads_once(platform, github):
     names = [f"s{n}" for n in range(50)]
     github.repo("acme/batch", {f"skills/{name}/SKILL.md": skill_md(name) for name in names})
-    skills = [{"path": f"skills/{name}"} for name in names]
+    skills = [{"name": name, "path": f"skills/{name}"} for name in names]
     body = {"repoUrl": "https://github.com/acme/batch", "skills": skills}
     status, answer = platform.json("POST", "/api/v1/submissions", body)
     assert (status, answer["count"]) == (201, 50), answer
