@@ -102,6 +102,19 @@ class TooManyRequests(RequestError):
         self.headers = headers
 
 
+class ShareUsedUp(TooManyRequests):
+    """One address holds as much of the queue as it may."""
+
+    code = "share_used_up"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Your address has as many submissions in progress as one may have. Please submit again when some of them"
+            " are finished.",
+            retry_after=300,
+        )
+
+
 class BadGateway(RequestError):
     code = "upstream_failed"
 

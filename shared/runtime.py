@@ -15,6 +15,7 @@ import msgspec
 
 from shared import telemetry
 from shared.github.client import GitHub
+from shared.github.repo_cache import RepoCache
 from shared.settings import load_settings
 from shared.storage.aws import Aws
 from shared.storage.content import S3Content
@@ -60,12 +61,14 @@ def request_env() -> Env:
     aws = _aws()
     settings = aws.settings
     secrets = secrets_from(settings, partial(aws.call, "secretsmanager"))
+    kv = DynamoKV(partial(aws.call, "dynamodb"), settings.table_name)
+    content = S3Content(partial(aws.call, "s3"), settings.bucket_name)
     return Env(
-        kv=DynamoKV(partial(aws.call, "dynamodb"), settings.table_name),
-        content=S3Content(partial(aws.call, "s3"), settings.bucket_name),
+        kv=kv,
+        content=content,
         queue=SqsQueue(partial(aws.call, "sqs"), settings.queue_url),
         secrets=secrets,
-        github=GitHub(settings.github_api_url, secrets, _clock),
+        github=GitHub(settings.github_api_url, secrets, _clock, RepoCache(kv, content, _clock)),
         bedrock=partial(aws.call, "bedrock-runtime"),
         settings=settings,
         clock=_clock,

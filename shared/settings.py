@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings
 STAGES = ("local", "dev", "prod")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
-LIMITED = ("submit", "discover", "installs", "check-updates", "reports", "sign-in")
+LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "sign-in")
 _LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -45,6 +45,12 @@ class Settings:
     bedrock_endpoint_url: str | None = None
     external_scanners: tuple[str, ...] = ()  # each scans what is published; each has a secret of its own
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
+    address_share: int = 10  # percent of max_active that one IP address may hold, where limits are on
+
+    @property
+    def max_held(self) -> int:
+        """How many active submissions one IP address may have."""
+        return max(1, self.max_active * self.address_share // 100)
 
     @property
     def github_host(self) -> str:
@@ -76,6 +82,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bedrock_endpoint_url=_bedrock_url(env, stage),
         external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
         limits=_limits(env),
+        address_share=_above_0(env, "ADDRESS_SHARE", default="10"),
     )
 
 

@@ -47,6 +47,7 @@ DEFAULT_PAUSE = scaled(hours=1)
 LONGEST_PAUSE = scaled(hours=24)
 FEED_WINDOW = scaled(minutes=2)  # how far an index may lag before a list could miss something
 FEED_TTL = timedelta(hours=1)
+HOLDER_TTL = timedelta(days=30)  # longer than any submission is active
 IDEMPOTENCY_TTL = timedelta(hours=24)
 
 API_TIMEOUT = scaled(seconds=10)
@@ -56,6 +57,11 @@ SECRET_TTL = timedelta(minutes=5)
 GITHUB_BUDGET = timedelta(seconds=15)  # one GitHub API request
 RESOLVE_BUDGET = timedelta(seconds=5)  # how long the submission of a repository waits for GitHub
 ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the request to its last byte
+PIN_AGE = scaled(seconds=60)  # how old a worker's answer about a repository and its head may be
+SNAPSHOT_AGE = scaled(minutes=10)  # how long the files of a commit are kept for the next skill of the same one
+FETCH_LEASE = scaled(seconds=75)  # longer than one archive takes; then another worker asks GitHub
+FETCH_WAIT = timedelta(seconds=10)  # for a worker that asks GitHub the same
+BUSY_PAUSE = scaled(seconds=10)  # until the next look, when that took longer
 RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; the most that Lambda allows
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries
 SETTLE_TIME = scaled(seconds=5)  # reserved by calls to external services, to store that a record was deferred

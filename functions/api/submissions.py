@@ -16,7 +16,6 @@ from functions.api.submission_schemas import (
     Events,
     Health,
     ListParameters,
-    NamedSkill,
     PlatformStats,
     Positions,
     PositionsParameters,
@@ -67,17 +66,21 @@ _ID = {"id": SubmissionId}
     headers={"Idempotency-Key": "16 to 128 characters. For a day, the same key and body get the same response."},
 )
 async def submit(request: Request, body: SubmitBody) -> Answer:
-    """201 if anything is new. Otherwise 200 with one flag: `duplicate`, `alreadyVerified`, `requeued` or `blocked`."""
+    """201 if anything is new. Otherwise 200 with one flag: `duplicate`, `alreadyVerified`, `requeued` or `blocked`.
+    Where limits are on, requests are limited per IP address, skills too (a batch of n counts n), and so are the
+    submissions that one address may have in progress at once (429 `share_used_up`)."""
     idempotency = _idempotency(request)
     if isinstance(body, SubmitBundle):
         files = [(file.path, file.content) for file in body.bundle.files]
         return accepted_answer(
-            await intake.submit_bundle(body.bundle.name, files, body.upload_token, body.source, idempotency)
+            await intake.submit_bundle(
+                body.bundle.name, files, body.upload_token, body.source, idempotency, request.source_ip
+            )
         )
     if isinstance(body, SubmitSkills):
-        return await _submit_several(body.repo_url, body.skills, body.source, idempotency)
+        return await _submit_several(body, idempotency, request.source_ip)
     named = (body.skill_name, body.skill_path)
-    return accepted_answer(await intake.submit_repo(body.repo_url, *named, body.source, idempotency))
+    return accepted_answer(await intake.submit_repo(body.repo_url, *named, body.source, idempotency, request.source_ip))
 
 
 @operation(
@@ -243,20 +246,18 @@ async def _changes(since: str | None) -> tuple[feed.FeedPage, counters.Stats]:
     return await asyncio.gather(feed.get_events(since, now()), counters.get_stats())
 
 
-async def _submit_several(
-    repo_url: str, skills: list[NamedSkill], source: str | None, idempotency: Idempotency | None
-) -> Answer:
-    named = [intake.RequestedSkill(skill.name, skill.path) for skill in skills]
-    outcomes = await intake.submit_several(repo_url, named, source, idempotency)
+async def _submit_several(body: SubmitSkills, idempotency: Idempotency | None, ip: str) -> Answer:
+    named = [intake.RequestedSkill(skill.name, skill.path) for skill in body.skills]
+    outcomes = await intake.submit_several(body.repo_url, named, body.source, idempotency, ip)
     accepted = [accepted_answer(outcome) for outcome in outcomes if isinstance(outcome, intake.Accepted)]
     skipped = [
         Skipped(name=skill.name, path=skill.path, code=outcome.code, message=outcome.message)
-        for skill, outcome in zip(skills, outcomes, strict=True)
+        for skill, outcome in zip(body.skills, outcomes, strict=True)
         if isinstance(outcome, intake.NotAccepted)
     ]
     submissions = [answer.body for answer in accepted]
-    body = Batch(submissions=submissions, count=len(accepted), skipped=skipped, repo_url=repo_url)
-    return Answer(body, 201 if any(answer.status == 201 for answer in accepted) else 200)
+    batch = Batch(submissions=submissions, count=len(accepted), skipped=skipped, repo_url=body.repo_url)
+    return Answer(batch, 201 if any(answer.status == 201 for answer in accepted) else 200)
 
 
 def _idempotency(request: Request) -> Idempotency | None:

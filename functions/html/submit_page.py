@@ -49,7 +49,7 @@ async def submit(request: Request) -> Answer:
     name, path = (form.get(field, "").strip() or None for field in ("skillName", "skillPath"))
     try:
         await take_from_limit("submit", request.source_ip)
-        accepted = await intake.submit_repo(repo_url, name, path, SENT_BY, None)
+        accepted = await intake.submit_repo(repo_url, name, path, SENT_BY, None, request.source_ip)
     except RequestError as error:
         return _rejected(request, form, error, REPO_FIELDS.get(error.code, "repoUrl"))
     return see_other(f"/submissions/{accepted.submission.id}")
@@ -60,7 +60,8 @@ async def _submit_upload(request: Request) -> Answer:
     name, token = upload.fields.get("name", "").strip(), upload.fields.get("uploadToken", "").strip() or None
     try:
         await take_from_limit("submit", request.source_ip)
-        accepted = await intake.submit_bundle(name, without_common_folder(upload.files), token, SENT_BY, None)
+        files = without_common_folder(upload.files)
+        accepted = await intake.submit_bundle(name, files, token, SENT_BY, None, request.source_ip)
     except RequestError as error:
         return _rejected(request, upload.fields, error, UPLOAD_FIELDS.get(error.code, "files"))
     shown = {

@@ -24,6 +24,7 @@ STATUS = {
     errors.WrongMediaType: 415,
     errors.Unprocessable: 422,
     errors.TooManyRequests: 429,
+    errors.ShareUsedUp: 429,
     errors.BadGateway: 502,
 }
 COMPRESS_FROM = 1024

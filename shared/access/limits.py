@@ -8,19 +8,21 @@ from collections.abc import Mapping
 from datetime import timedelta
 from ipaddress import IPv6Address, ip_address
 
+from shared.access.signing import sign
 from shared.db import get_kv, get_settings, now
 from shared.errors import TooManyRequests, Unavailable
 from shared.settings import Limit
 from shared.storage.kv import Key
 
 
-async def take_from_limit(kind: str, ip: str) -> Mapping[str, str]:
-    """Counts one request and returns the RateLimit headers. Raises TooManyRequests beyond the limit."""
+async def take_from_limit(kind: str, ip: str, amount: int = 1) -> Mapping[str, str]:
+    """Counts one request, or so many skills, and returns the RateLimit headers. Raises TooManyRequests, and counts
+    nothing, beyond the limit."""
     limit = get_settings().limits.get(kind)
     if limit is None:
         return {}
     key, reset = _window(kind, ip, limit)
-    taken = await get_kv().take(key, limit.most, math.ceil(now().timestamp()) + reset)
+    taken = await get_kv().take(key, limit.most, math.ceil(now().timestamp()) + reset, amount)
     headers = {
         "ratelimit-limit": str(limit.most),
         "ratelimit-remaining": str(limit.most - (limit.most if taken is None else taken)),
@@ -29,6 +31,14 @@ async def take_from_limit(kind: str, ip: str) -> Mapping[str, str]:
     if taken is None:
         raise _too_many(kind, limit, reset, headers)
     return headers
+
+
+async def find_holder(ip: str | None) -> str | None:
+    """The name under which an address holds its share of the queue: a keyed hash, so that a record does not tell the
+    address. None where limits are off."""
+    if ip is None or not get_settings().limits:
+        return None
+    return (await sign("holder", _network(ip)))[:32]
 
 
 async def refuse_locked(kind: str, ip: str) -> None:
@@ -64,7 +74,6 @@ def _network(ip: str) -> str:
 
 def _too_many(kind: str, limit: Limit, reset: int, headers: Mapping[str, str]) -> TooManyRequests:
     minutes = round(limit.window / timedelta(minutes=1))
-    message = (
-        f"Rate limit: {limit.most} {kind} requests per {minutes} minutes from one address. Try again in {reset} s."
-    )
+    what = "skills" if kind == "skills" else f"{kind} requests"
+    message = f"Rate limit: {limit.most} {what} per {minutes} minutes from one address. Try again in {reset} s."
     return TooManyRequests(message, code="rate_limited", retry_after=reset, headers=headers)

@@ -8,7 +8,7 @@ nothing about the other.
 import re
 import unicodedata
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -75,7 +75,8 @@ class BrokenOff(PlatformError):
 
 
 class ArchiveReader:
-    """Feed it the bytes of a .tar.gz as they arrive; `finish` returns the files of one folder ("." for all)."""
+    """Feed it the bytes of a .tar.gz as they arrive; `finish` returns the files of one folder ("." for all). Raises
+    Refused for the archive as a whole only, so that a refusal holds for every folder of it."""
 
     def __init__(self, folder: str, commit: str) -> None:
         self._prefix = "" if folder == "." else f"{folder}/"
@@ -195,6 +196,21 @@ class ArchiveReader:
         if "." in parts or "" in parts:
             raise _two_readings("a path is not in its canonical form")
         return "/".join(parts[1:])
+
+
+class SkillMdReader(ArchiveReader):
+    """Of an archive, only these files, as far as they are no larger than a skill may be."""
+
+    def __init__(self, paths: Collection[str], commit: str) -> None:
+        super().__init__(".", commit)
+        self._paths = frozenset(paths)
+
+    def _member(self, header: "_Header", name: str) -> Generator[int, bytes, None]:
+        path = self._below_root(name.removesuffix("/"))
+        if header.kind == "0" and path in self._paths and self._contents.takes(path, header.size, True):
+            self._contents.add(path, (yield from _padded(header.size, MAX_FILE)))
+        else:
+            yield from _skipped(header.size)
 
 
 class _Contents:

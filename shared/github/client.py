@@ -1,19 +1,23 @@
 """GitHub as a source of skills: repositories, the commit of a reference, and the files of one folder."""
 
-import base64
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable
 from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
 from shared.errors import Refused
-from shared.github.archive import MAX_FILE, Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder
+from shared.github.archive import Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder, SkillMdReader
 from shared.github.http import GetJson, GitHubHttp, RequestCache, api_path
+from shared.github.pins import SharedPins, replayed, unless_refused
+from shared.github.repo_cache import RepoCache
+from shared.github.snapshots import Snapshot, Tree, TreeEntry
+from shared.storage.kv import Key
 from shared.storage.secret_store import Secrets
 
 MAX_DISCOVERED = 1000
@@ -41,10 +45,20 @@ class Pinned(NamedTuple):
     path: str  # what follows the reference in the address; may be empty
 
 
+class PinnedRepo(NamedTuple):
+    """The repository by its current name on GitHub, and the commit to verify."""
+
+    repo: GitHubRepo
+    pinned: Pinned
+
+
 class FoundSkill(NamedTuple):
     name: str
     path: str
-    blob: str  # its SKILL.md, for `read_skill_md`
+
+    @property
+    def skill_md(self) -> str:
+        return "SKILL.md" if self.path == "." else f"{self.path}/SKILL.md"
 
 
 class RepoSkills(NamedTuple):
@@ -52,17 +66,30 @@ class RepoSkills(NamedTuple):
     truncated: bool
 
 
+async def _each_time(question: Hashable, ask: Callable[[], Awaitable[Any]]) -> Any:
+    return await ask()
+
+
 class GitHub:
-    def __init__(self, api_url: str, secrets: Secrets, clock: Callable[[], datetime]) -> None:
+    """With a cache, what one worker learns of a repository serves the others for minutes."""
+
+    def __init__(
+        self, api_url: str, secrets: Secrets, clock: Callable[[], datetime], cache: RepoCache | None = None
+    ) -> None:
         self._http = GitHubHttp(api_url, secrets, clock)
         self._get_json: GetJson = self._http.get_json
+        self._cache = cache
+        self._pins = SharedPins(cache, clock) if cache else None
+        self._once: Callable[[Hashable, Callable[[], Awaitable[Any]]], Awaitable[Any]] = _each_time
+        self._is_for_client = False
 
     @asynccontextmanager
     async def with_request_cache(self) -> AsyncIterator["GitHub"]:
-        """For one request about many skills of a repository: each GitHub URL is fetched once."""
+        """For one request of a client, about any number of skills of a repository: each question is asked once. A
+        client that has just pushed is never answered from the cache, and leaves there what it caused to be asked."""
         cached = copy(self)
         cache = RequestCache(self._get_json)
-        cached._get_json = cache.get_json
+        cached._get_json, cached._once, cached._is_for_client = cache.get_json, cache.once, True
         try:
             yield cached
         finally:
@@ -111,18 +138,34 @@ class GitHub:
         await self._check_ancestor(repo, sha)
         return Pinned(sha, sha, path)
 
+    async def pin(self, owner: str, name: str, tree: str | None = None) -> PinnedRepo:
+        """A repository and the commit of a reference, asked for together: an answer about one owner's repository is
+        never combined with the head of another's."""
+        pin = partial(self._pin_by, owner, name, tree)
+        if self._pins is None:
+            return await pin(self._get_json)
+        key = Key(f"github:pin:{owner}/{name}".lower(), "." if tree is None else f"tree:{tree.partition('/')[0]}")
+        if not self._is_for_client:
+            return await self._pins.pin(key, self._get_json, pin)
+        answers = await self._once(key, partial(self._pins.ask_afresh, key, self._get_json, pin))
+        answered = await replayed(answers, pin)
+        return await pin(self._get_json) if answered is None else unless_refused(answered)
+
+    async def _pin_by(self, owner: str, name: str, tree: str | None, get_json: GetJson) -> PinnedRepo:
+        asking = copy(self)
+        asking._get_json = get_json
+        repo = await asking.get_repo(owner, name)
+        return PinnedRepo(repo, await asking.resolve_ref(repo, tree))
+
     async def fetch_skill(self, repo: GitHubRepo, commit: str, path: str) -> Folder:
         """One download, compared with the commit's tree: git attributes can exclude from an archive, or rewrite in it,
         files that a checkout has."""
-        tree = await self._tree(repo, commit)
-        if not tree.truncated and not any(map(_is_skill_md_of(path), tree.tree)):
-            raise _no_skill(path)  # without the download
-        reader = ArchiveReader(path, commit)
-        try:
-            await self._http.download(_in(repo, "tarball", commit), reader.feed, missing=_no_repo())
-            folder = reader.finish()
-        except BrokenOff as error:
-            raise self._http.down("the download was interrupted") from error
+
+        def check(tree: Tree) -> None:
+            if not tree.truncated and not any(map(_is_skill_md_of(path), tree.tree)):
+                raise _no_skill(path)  # without the download
+
+        tree, folder = await self._snapshot(repo, commit).read(check, lambda: ArchiveReader(path, commit))
         if "SKILL.md" not in folder.files:
             raise _no_skill(path, folder.anomalies)
         whole = folder._replace(anomalies=folder.anomalies + _differences(folder, tree, path))
@@ -130,18 +173,36 @@ class GitHub:
 
     async def discover(self, repo: GitHubRepo, commit: str) -> RepoSkills:
         """Every folder with a SKILL.md."""
-        tree = await self._tree(repo, commit)
+        tree: Tree = await self._once((repo.id, commit), self._snapshot(repo, commit).tree)
         found = [_found(repo, entry) for entry in tree.tree if _is_skill_md(entry)]
         skills = sorted(found, key=lambda skill: skill.path)
         return RepoSkills(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
 
-    async def read_skill_md(self, repo: GitHubRepo, skill: FoundSkill) -> bytes:
-        """One SKILL.md without downloading its repository, to find a skill by the name in its front matter."""
-        path = _in(repo, "git", "blobs", skill.blob)
-        answer = await self._get_json(path, _Blob, missing=_no_skill(skill.path))
-        if answer.size > MAX_FILE or answer.encoding != "base64":
-            raise Refused("SKILL.md is larger than 1 MB, the most we check.", "skill_too_large")
-        return base64.b64decode(answer.content)
+    async def read_skill_mds(self, repo: GitHubRepo, commit: str, paths: Collection[str]) -> dict[str, bytes]:
+        """These files of a commit, to find a skill by the name in its front matter. From the archive, which its worker
+        needs anyway: a request for each file would cost more."""
+        snapshot = self._snapshot(repo, commit)
+        read = partial(snapshot.read, lambda _: None, lambda: SkillMdReader(paths, commit))
+        _, folder = await self._once((repo.id, commit, frozenset(paths)), read)
+        files: dict[str, bytes] = folder.files
+        return files
+
+    def _snapshot(self, repo: GitHubRepo, commit: str) -> Snapshot:
+        ask_tree, download = partial(self._tree, repo, commit), partial(self._download, repo, commit)
+        return Snapshot(repo.id, commit, self._cache, ask_tree, download)
+
+    async def _download(
+        self, repo: GitHubRepo, commit: str, reader: ArchiveReader, keep: Callable[[bytes], Awaitable[None]]
+    ) -> Folder:
+        async def feed(chunk: bytes) -> None:
+            reader.feed(chunk)
+            await keep(chunk)
+
+        try:
+            await self._http.download(_in(repo, "tarball", commit), feed, missing=_no_repo())
+            return reader.finish()
+        except BrokenOff as error:
+            raise self._http.down("the download was interrupted") from error
 
     async def _head(self, repo: GitHubRepo) -> str:
         path = _in(repo, "git", "ref", "heads", *repo.default_branch.split("/"))
@@ -171,9 +232,9 @@ class GitHub:
                 "foreign_commit",
             )
 
-    async def _tree(self, repo: GitHubRepo, commit: str) -> "_Tree":
+    async def _tree(self, repo: GitHubRepo, commit: str) -> Tree:
         path = _in(repo, "git", "trees", commit) + "?recursive=1"
-        return await self._get_json(path, _Tree, missing=_no_repo())
+        return await self._get_json(path, Tree, missing=_no_repo())
 
 
 class _Owner(msgspec.Struct):
@@ -209,23 +270,6 @@ class _Comparison(msgspec.Struct):
     status: str
 
 
-class _Entry(msgspec.Struct):
-    path: str
-    mode: str
-    sha: str
-
-
-class _Blob(msgspec.Struct):
-    content: str
-    encoding: str
-    size: int
-
-
-class _Tree(msgspec.Struct):
-    tree: list[_Entry]
-    truncated: bool = False
-
-
 _FILES = ("100644", "100755", "100664")
 _SUBMODULE = "160000"
 _FOLDER = "040000"
@@ -246,21 +290,21 @@ def _rest(tree: str, ref: str) -> str | None:
     return tree.removeprefix(f"{ref}/") if tree.startswith(f"{ref}/") else None
 
 
-def _found(repo: GitHubRepo, entry: _Entry) -> FoundSkill:
+def _found(repo: GitHubRepo, entry: TreeEntry) -> FoundSkill:
     folder = entry.path.rpartition("/")[0]
-    return FoundSkill(folder.rpartition("/")[2] or repo.name, folder or ".", entry.sha)
+    return FoundSkill(folder.rpartition("/")[2] or repo.name, folder or ".")
 
 
-def _is_skill_md(entry: _Entry) -> bool:
+def _is_skill_md(entry: TreeEntry) -> bool:
     return entry.mode in _FILES and entry.path.rpartition("/")[2] == "SKILL.md" and entry.path.isprintable()
 
 
-def _is_skill_md_of(path: str) -> Callable[[_Entry], bool]:
+def _is_skill_md_of(path: str) -> Callable[[TreeEntry], bool]:
     skill_md = "SKILL.md" if path == "." else f"{path}/SKILL.md"
     return lambda entry: entry.path == skill_md and _is_skill_md(entry)
 
 
-def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Anomaly, ...]:
+def _differences(folder: Folder, tree: Tree, path: str) -> tuple[Anomaly, ...]:
     if tree.truncated:
         return (Anomaly(AnomalyKind.UNVERIFIED, path, "GitHub cannot list all files of a repository this large."),)
     prefix = "" if path == "." else f"{path}/"
@@ -279,7 +323,7 @@ def _differences(folder: Folder, tree: _Tree, path: str) -> tuple[Anomaly, ...]:
     return tuple(different[:MAX_DISCOVERED])
 
 
-def _fingerprint(folder: Folder, tree: _Tree, path: str, commit: str) -> str:
+def _fingerprint(folder: Folder, tree: Tree, path: str, commit: str) -> str:
     """Two folders with the same files may differ in what no scan reads, such as the target of a link: findings and
     approvals of one do not apply to the other."""
     hidden = sorted(f"{anomaly.kind} {anomaly.path}" for anomaly in folder.anomalies if anomaly.hides_content)
@@ -294,7 +338,7 @@ def _fingerprint(folder: Folder, tree: _Tree, path: str, commit: str) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
 
-def _is_in_files(entry: _Entry, name: str, files: dict[str, bytes]) -> bool:
+def _is_in_files(entry: TreeEntry, name: str, files: dict[str, bytes]) -> bool:
     return name in files and _is_blob(files[name], entry.sha)
 
 

@@ -5,7 +5,7 @@ Permanent errors are `Refused`; transient ones are `Deferred`, with the time of 
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -61,7 +61,7 @@ class GitHubHttp:
             async with self._get_api(path) as response:  # a renamed repository: requested again, from the same host
                 return await self._parsed(response, type_, missing)
 
-    async def download(self, path: str, feed: Callable[[bytes], None], missing: Refused) -> None:
+    async def download(self, path: str, feed: Callable[[bytes], Awaitable[None]], missing: Refused) -> None:
         """One archive, after at most one redirect. Every byte goes to `feed` and nowhere else."""
         async with self._within(ARCHIVE_BUDGET):
             async with self._get_api(path) as response:
@@ -143,11 +143,13 @@ class GitHubHttp:
         except msgspec.MsgspecError as error:
             raise self.down("its response is invalid") from error
 
-    async def _feed(self, response: aiohttp.ClientResponse, feed: Callable[[bytes], None], missing: Refused) -> None:
+    async def _feed(
+        self, response: aiohttp.ClientResponse, feed: Callable[[bytes], Awaitable[None]], missing: Refused
+    ) -> None:
         if response.status != 200:
             self._raise_for(response, missing)
         async for chunk in response.content.iter_chunked(64 * 1024):
-            feed(chunk)
+            await feed(chunk)
 
     def _raise_for(self, response: aiohttp.ClientResponse, missing: Refused) -> NoReturn:
         if response.status in _GONE:
@@ -206,28 +208,31 @@ class GetJson(Protocol):
 
 
 class RequestCache:
-    """For one request to the platform: each path is fetched from GitHub once, however many callers need it."""
+    """For one request to the platform: each question is asked once, however many callers need its answer."""
 
     def __init__(self, get_json: GetJson) -> None:
         self._get_json = get_json
-        self._fetching: dict[str, asyncio.Task[Any]] = {}
+        self._asking: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def get_json(self, path: str, type_: type[T], missing: Refused) -> T:
-        if path not in self._fetching:
-            self._fetching[path] = asyncio.create_task(self._get_json(path, type_, _Missing("not found")))
         try:
-            fetched: T = await asyncio.shield(self._fetching[path])  # a cancelled caller does not cancel the others
-        except _Missing:
+            return await self.once(path, lambda: self._get_json(path, type_, Missing("not found")))
+        except Missing:
             raise missing from None
-        return fetched
+
+    async def once(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
+        if question not in self._asking:
+            self._asking[question] = asyncio.ensure_future(ask())
+        answer: T = await asyncio.shield(self._asking[question])  # a cancelled caller does not cancel the others
+        return answer
 
     async def cancel(self) -> None:
-        for task in self._fetching.values():
+        for task in self._asking.values():
             task.cancel()
-        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
 
 
-class _Missing(Refused):
+class Missing(Refused):
     """Replaced by each caller's own `missing`."""
 
 

@@ -120,6 +120,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     score: int | None = None
     published_version: str | None = None
     upload_token_hash: str | None = None
+    held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: nobody's
     parked_by: str | None = None  # rule | judge | blocklist | person | faults | source: decides who may reopen it
 
     def has_live_lease(self, now: datetime) -> bool:
@@ -196,6 +197,8 @@ def move(
         raise IllegalMove(f"{submission.id} cannot go to {to} without a reason its author can act on.")
     seq = submission.seq + 1
     kept = {"lease_owner": None, "lease_until": None} if to not in LEASED_STATES else {}
+    if to not in ACTIVE_STATES:
+        kept["held_by"] = None  # its share is free again
     after = _next(submission, state=to, reason=reason, seq=seq, updated_at=now, **(kept | set_))
     entry = HistoryEntry(seq=seq, timestamp=now, from_state=submission.state, to_state=to, reason=reason, actor=actor)
     return Change(submission, after, (entry,))

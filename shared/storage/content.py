@@ -24,6 +24,8 @@ class Content(Protocol):
 
     async def put_body(self, key: str, body: bytes) -> None: ...
 
+    async def get_body(self, key: str) -> bytes: ...
+
     async def check(self) -> None:
         """Raises Unavailable if the bucket is not reachable."""
         ...
@@ -67,16 +69,19 @@ class S3Content:
         return content_hash
 
     async def get_files(self, content_hash: str) -> dict[str, bytes]:
-        answer = await self._call("GetObject", {"Key": f"content/{content_hash}"})
-        try:
-            async with answer["Body"] as body:  # releases the connection, even if the body is truncated
-                packed = await body.read()
-        except (BotoCoreError, ClientPayloadError) as error:
-            raise Unavailable("The content store sent a truncated response.") from error
-        return unpack(packed)
+        return unpack(await self.get_body(f"content/{content_hash}"))
 
     async def put_body(self, key: str, body: bytes) -> None:
         await self._call("PutObject", {"Key": key, "Body": body})
+
+    async def get_body(self, key: str) -> bytes:
+        answer = await self._call("GetObject", {"Key": key})
+        try:
+            async with answer["Body"] as body:  # releases the connection, even if the body is truncated
+                data: bytes = await body.read()
+        except (BotoCoreError, ClientPayloadError) as error:
+            raise Unavailable("The content store sent a truncated response.") from error
+        return data
 
     async def check(self) -> None:
         await self._call("HeadBucket", {})

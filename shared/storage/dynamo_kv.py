@@ -79,17 +79,19 @@ class DynamoKV:
             if await self._token_of(put.key) != token:
                 raise ConditionFailed([0]) from error
 
-    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+    async def take(self, key: Key, most: int, expires_at: int, amount: int = 1) -> int | None:
+        if amount > most:
+            return None
         params = {
             "TableName": self._table,
             "Key": _wire_key(key),
-            "UpdateExpression": "ADD #n :one SET #x = :x",
-            "ConditionExpression": "attribute_not_exists(#n) OR #n < :most",
+            "UpdateExpression": "ADD #n :amount SET #x = :x",
+            "ConditionExpression": "attribute_not_exists(#n) OR #n <= :free",
             "ExpressionAttributeNames": {"#n": "taken", "#x": "expiresAt"},
             "ExpressionAttributeValues": {
-                ":one": _wire_value(1),
+                ":amount": _wire_value(amount),
                 ":x": _wire_value(expires_at),
-                ":most": _wire_value(most),
+                ":free": _wire_value(most - amount),
             },
             "ReturnValues": "UPDATED_NEW",
         }
@@ -212,7 +214,7 @@ class DynamoKV:
             stamped = {**write.attrs, "token": token} if guard else write.attrs
             return "Put", {"Item": _wire_item(write.key, write.doc, stamped), **guard}
         if isinstance(write, Add):
-            return "Update", {"Key": _wire_key(write.key), **_addition(write.counts)}
+            return "Update", {"Key": _wire_key(write.key), **_addition(write)}
         kind = "Delete" if isinstance(write, Delete) else "ConditionCheck"
         return kind, {"Key": _wire_key(write.key), **self._condition(write.expect)}
 
@@ -287,11 +289,22 @@ def _wire_item(key: Key, doc: str, attrs: Mapping[str, str | int]) -> dict[str, 
     return {**_wire_key(key), "doc": {"S": doc}, **{name: _wire_value(value) for name, value in attrs.items()}}
 
 
-def _addition(counts: Mapping[str, int]) -> dict[str, Any]:
+def _addition(add: Add) -> dict[str, Any]:
+    expression = "ADD " + ", ".join(f"#c{i} :c{i}" for i in range(len(add.counts)))
+    names = {f"#c{i}": name for i, name in enumerate(add.counts)}
+    values = {f":c{i}": _wire_value(n) for i, n in enumerate(add.counts.values())}
+    condition: dict[str, str] = {}
+    if add.expires_at is not None:
+        expression += " SET #x = :x"
+        names["#x"], values[":x"] = "expiresAt", _wire_value(add.expires_at)
+    if add.most is not None:
+        condition = {"ConditionExpression": "attribute_not_exists(#c0) OR #c0 < :most"}
+        values[":most"] = _wire_value(add.most)
     return {
-        "UpdateExpression": "ADD " + ", ".join(f"#c{i} :c{i}" for i in range(len(counts))),
-        "ExpressionAttributeNames": {f"#c{i}": name for i, name in enumerate(counts)},
-        "ExpressionAttributeValues": {f":c{i}": _wire_value(n) for i, n in enumerate(counts.values())},
+        "UpdateExpression": expression,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        **condition,
     }
 
 

@@ -85,6 +85,8 @@ class Add:
 
     key: Key
     counts: Mapping[str, int]
+    most: int | None = None  # of a single count: refused if that is not below it
+    expires_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,9 @@ class KV(Protocol):
 
     async def put(self, put: Put) -> None: ...
 
-    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
-        """Takes one of at most `most`: returns how many are taken now, None if none was left. A lost response may make
-        it take two, so it is for limits, not for exact counts."""
+    async def take(self, key: Key, most: int, expires_at: int, amount: int = 1) -> int | None:
+        """Takes so many of at most `most`: returns how many are taken now, None if too few were left. A lost
+        response may make it take twice, so it is for limits, not for exact counts."""
         ...
 
     async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:

@@ -10,17 +10,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.db import get_kv, now
+from shared.db import get_kv, get_settings, now
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, CATEGORY_OF, Change, State
 from shared.storage.documents import encode, minutes_between, stamp
 from shared.storage.kv import Add, Key, Put, Read, Write, query_all, shard_of
-from shared.timing import FEED_TTL
+from shared.timing import FEED_TTL, HOLDER_TTL
 
 COUNTER_SHARDS = 10
 COUNTER_KEYS = [Key(f"stats:{shard}") for shard in range(COUNTER_SHARDS)]
 SKILL_COUNTER_KEYS = [Key("stats:skills", str(shard)) for shard in range(COUNTER_SHARDS)]
 SKILLS, VERSIONS = "skills", "versions"
+HELD = "held"
 CREATED = "created"  # beside the states in the counts of an hour
 
 
@@ -57,6 +58,30 @@ def count_change(change: Change) -> list[Add]:
     if arrived:
         adds.append(Add(hour_key(change.after.updated_at, shard), arrived))
     return adds
+
+
+def holder_key(holder: str) -> Key:
+    return Key(f"held:{holder}")
+
+
+def count_held(change: Change) -> list[Add]:
+    """What a holder takes of the queue or gives back, for the transaction of this change. Taking is refused beyond the
+    share of one. The count expires when the holder has been idle for so long that it must be 0."""
+    before, after = change.before and change.before.held_by, change.after.held_by
+    expires_at = int((change.after.updated_at + HOLDER_TTL).timestamp())
+    if before == after:
+        return []
+    gives = [Add(holder_key(before), {HELD: -1}, expires_at=expires_at)] if before else []
+    most = get_settings().max_held
+    return gives + ([Add(holder_key(after), {HELD: 1}, most, expires_at)] if after else [])
+
+
+async def get_queue_use(holder: str | None) -> tuple[int | None, int]:
+    """How many are active, None if that is unknown, and how many of them this holder has; in one request."""
+    keys = [holder_key(holder)] if holder else []
+    read = await get_kv().get_counts([*COUNTER_KEYS, *keys])
+    active = None if read.failed else stats_of(_part(read, COUNTER_KEYS), now()).active
+    return active, sum(read.found[key].get(HELD, 0) for key in keys if key in read.found)
 
 
 def _arrivals(change: Change) -> dict[str, int]:

@@ -9,7 +9,6 @@ from shared.errors import BadGateway, Deferred, NeedsPerson, Refused, Unprocessa
 from shared.github.client import GitHub
 from shared.records.submissions import Submission
 from shared.submissions.skill_source import (
-    PinnedRepo,
     Repo,
     UnresolvedPath,
     find_folder,
@@ -53,10 +52,10 @@ async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
     """Every skill of a repository with its status here, and whether there are more than could be listed."""
     repo = parse_repo_url(repo_url, get_settings().github_host)
     try:
-        found = await get_github().get_repo(repo.owner, repo.name)
-        pinned = await get_github().resolve_ref(found, repo.tree)
-        get_github().yield_quota_to_workers()
-        listed = await get_github().discover(found, pinned.commit)
+        async with get_github().with_request_cache() as github:
+            found, pinned = await github.pin(repo.owner, repo.name, repo.tree)
+            github.yield_quota_to_workers()
+            listed = await github.discover(found, pinned.commit)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
     except Deferred as deferred:
@@ -92,15 +91,15 @@ async def identity_on_github(lookup: RepoLookup, sent: Identity) -> Identity:
     repo, github, until = lookup
     try:
         async with asyncio.timeout_at(until):
-            found = await github.get_repo(repo.owner, repo.name)
-            pinned = await github.resolve_ref(found, unresolved.tree)
+            place = await github.pin(repo.owner, repo.name, unresolved.tree)
             github.yield_quota_to_workers()
-            path = await find_folder(github, PinnedRepo(found, pinned), unresolved.name)
+            path = await find_folder(github, place, unresolved.name)
     except Refused as refusal:
         raise Unprocessable(str(refusal), refusal.code) from refusal
     except GITHUB_UNAVAILABLE:
         return sent
-    return Identity(identity_path(path, pinned.ref), github_name(found, path, pinned.ref), pinned.ref)
+    ref = place.pinned.ref
+    return Identity(identity_path(path, ref), github_name(place.repo, path, ref), ref)
 
 
 async def find_head(lookup: RepoLookup, existing: Submission) -> str | None:
@@ -108,8 +107,7 @@ async def find_head(lookup: RepoLookup, existing: Submission) -> str | None:
     repo, github, until = lookup
     try:
         async with asyncio.timeout_at(until):
-            found = await github.get_repo(repo.owner, repo.name)
-            return (await github.resolve_ref(found, tree_of(existing))).commit
+            return (await github.pin(repo.owner, repo.name, tree_of(existing))).pinned.commit
     except (Refused, *GITHUB_UNAVAILABLE) as error:
         logger.info("head not known", extra={"submission": existing.id, "problem": str(error)})
         return None

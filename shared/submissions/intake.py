@@ -24,7 +24,7 @@ from shared.errors import (
     Forbidden,
     LostLease,
     RequestError,
-    TooManyRequests,
+    ShareUsedUp,
     Unavailable,
 )
 from shared.records.search_words import look_alike
@@ -39,7 +39,15 @@ from shared.records.submissions import (
     token_hash,
 )
 from shared.storage.content import Files, content_hash_of
-from shared.submissions.counters import get_stats
+from shared.submissions.admission import (
+    QUEUE_FULL,
+    Sender,
+    count_skills,
+    get_room,
+    queue_is_full,
+    refuse_when_full,
+    sender_of,
+)
 from shared.submissions.discovery import (
     Identity,
     RepoLookup,
@@ -54,7 +62,6 @@ from shared.telemetry import logger
 
 SUBMITS_IN_FLIGHT = 5
 LONGEST_MESSAGE = 1000
-QUEUE_FULL = "queue_full"
 NEWER_RULES = "the rules have changed since it was refused"
 
 
@@ -82,6 +89,7 @@ async def submit_bundle(
     upload_token: str | None,
     sent_by: str | None,
     idempotency: Idempotency | None,
+    ip: str | None = None,
 ) -> Accepted:
     if not get_settings().allow_uploads:
         raise Forbidden("This platform takes skills from GitHub only. Send `repoUrl` instead.", code="uploads_off")
@@ -89,30 +97,44 @@ async def submit_bundle(
     bundle = read_bundle(files)
     if earlier := await _find_earlier(idempotency):
         return await _with_upload_token(earlier)
+    sender = await sender_of(sent_by, ip)
     # First the name, then the bytes: a stranger cannot fill the bucket under a name that is taken.
-    existing, _ = await asyncio.gather(find_by_identity(UPLOADS, look_alike(slug)), _refuse_when_full())
+    existing, _ = await asyncio.gather(find_by_identity(UPLOADS, look_alike(slug)), refuse_when_full(sender))
+    await count_skills(sender, 1)
     if existing is None:
-        accepted = await _accept_bundle(slug, bundle, sent_by, idempotency)
+        accepted = await _accept_bundle(slug, bundle, sender, idempotency)
         existing = None if accepted.flag is None else accepted.submission
     if existing is not None:
-        accepted = await _resubmit_bundle(existing, bundle, upload_token)
+        accepted = await _resubmit_bundle(existing, bundle, upload_token, sender)
     return await _with_upload_token(await _remembered(accepted, idempotency))
 
 
 async def submit_repo(
-    repo_url: str, skill_name: str | None, skill_path: str | None, sent_by: str | None, idempotency: Idempotency | None
+    repo_url: str,
+    skill_name: str | None,
+    skill_path: str | None,
+    sent_by: str | None,
+    idempotency: Idempotency | None,
+    ip: str | None = None,
 ) -> Accepted:
     repo = parse_repo_url(repo_url, get_settings().github_host)
     sent = identity_as_sent(repo, skill_name, skill_path)
     if earlier := await _find_earlier(idempotency):
         return earlier
-    await _refuse_when_full()
-    lookup = start_lookup(repo, get_github())
-    return await _accept_skill(lookup, await identity_on_github(lookup, sent), sent_by, idempotency)
+    sender = await sender_of(sent_by, ip)
+    await refuse_when_full(sender)
+    await count_skills(sender, 1)
+    async with get_github().with_request_cache() as github:
+        lookup = start_lookup(repo, github)
+        return await _accept_skill(lookup, await identity_on_github(lookup, sent), sender, idempotency)
 
 
 async def submit_several(
-    repo_url: str, skills: Sequence[RequestedSkill], sent_by: str | None, idempotency: Idempotency | None
+    repo_url: str,
+    skills: Sequence[RequestedSkill],
+    sent_by: str | None,
+    idempotency: Idempotency | None,
+    ip: str | None = None,
 ) -> list[Accepted | NotAccepted]:
     """Each is independent: one that cannot be accepted has its error among the results. What they share is checked
     once, and GitHub has as much time for all of them as for one."""
@@ -120,14 +142,18 @@ async def submit_several(
     earlier = await find_stored_response(idempotency) if idempotency else None
     if earlier and earlier.outcomes is not None:
         return await _replayed(earlier.outcomes)
-    room = await (_room_left() if earlier else _refuse_when_full())  # a retry gets what was accepted before
+    sender = await sender_of(sent_by, ip)
+    # A retry gets what was accepted before, and was counted then.
+    room = await (get_room(sender) if earlier else refuse_when_full(sender))
+    if earlier is None:
+        await count_skills(sender, len(skills))
     reserved = await take_key(idempotency) if idempotency else None
     if reserved and reserved.outcomes is not None:
         return await _replayed(reserved.outcomes)
     parts = [part_of(idempotency, reserved, n) if idempotency and reserved else None for n in range(len(skills))]
     async with get_github().with_request_cache() as github:
         in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
-        several = _Several(start_lookup(repo, github), sent_by, in_flight, iter(range(room)))
+        several = _Several(start_lookup(repo, github), sender, in_flight, iter(range(room.left)))
         is_resumed = reserved is not None and not reserved.is_first
         jobs = [several.submit(skill, parts[n], is_resumed) for n, skill in enumerate(skills)]
         results = _without_faults(await asyncio.gather(*jobs, return_exceptions=True))
@@ -151,7 +177,7 @@ class _Several(NamedTuple):
     """One request for several skills."""
 
     lookup: RepoLookup
-    sent_by: str | None
+    sender: Sender
     in_flight: asyncio.Semaphore  # limits how many requests reach the store at once
     places: Iterator[int]  # left in the queue; a skill accepted before has one already
 
@@ -160,10 +186,10 @@ class _Several(NamedTuple):
         if is_resumed and (earlier := await _find_earlier(part)):
             return earlier
         if next(self.places, None) is None:
-            raise _queue_is_full()
+            raise queue_is_full()
         named = await identity_on_github(self.lookup, sent)
         async with self.in_flight:
-            return await _accept_skill(self.lookup, named, self.sent_by, part)
+            return await _accept_skill(self.lookup, named, self.sender, part)
 
 
 def _without_faults(results: Sequence[Accepted | BaseException]) -> list[Accepted | NotAccepted]:
@@ -188,7 +214,7 @@ def _cut(message: str) -> str:
 
 def _is_retried(result: Accepted | NotAccepted) -> bool:
     """A client that is asked to retry in a few minutes does so with the same key, so this result is not remembered."""
-    return isinstance(result, NotAccepted) and result.code == QUEUE_FULL
+    return isinstance(result, NotAccepted) and result.code in (QUEUE_FULL, ShareUsedUp.code)
 
 
 def _outcome_of(result: Accepted | NotAccepted) -> StoredOutcome:
@@ -209,17 +235,17 @@ async def _replayed(outcomes: Sequence[StoredOutcome]) -> list[Accepted | NotAcc
 
 
 async def _accept_skill(
-    lookup: RepoLookup, skill: Identity, sent_by: str | None, idempotency: Idempotency | None
+    lookup: RepoLookup, skill: Identity, sender: Sender, idempotency: Idempotency | None
 ) -> Accepted:
     repo = lookup.repo
-    draft = _draft(repo.source, skill.path, skill.skill_name, repo_url=repo.url, sent_by=sent_by, ref=skill.ref)
+    draft = _draft(sender, repo.source, skill.path, skill.skill_name, repo_url=repo.url, ref=skill.ref)
     accepted = await _accept(draft, idempotency)
     if accepted.flag is not None:
-        accepted = await _resubmit_repo(accepted.submission, lookup)
+        accepted = await _resubmit_repo(accepted.submission, lookup, sender)
     return await _remembered(accepted, idempotency)
 
 
-async def _resubmit_repo(existing: Submission, lookup: RepoLookup) -> Accepted:
+async def _resubmit_repo(existing: Submission, lookup: RepoLookup, sender: Sender) -> Accepted:
     """The same commit is the same content. When GitHub does not respond, nothing is known to have changed."""
     if existing.state in ACTIVE_STATES or not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
@@ -228,9 +254,9 @@ async def _resubmit_repo(existing: Submission, lookup: RepoLookup) -> Accepted:
     if not is_new and not _has_newer_rules(existing):
         return Accepted(existing, _flag_of(existing))
     try:
-        return await _reopened(existing, "a new commit was submitted" if is_new else NEWER_RULES)
+        return await _reopened(existing, sender, "a new commit was submitted" if is_new else NEWER_RULES)
     except LostLease:  # it moved meanwhile: what it is now decides
-        return await _resubmit_repo(await get_submission(existing.id), lookup)
+        return await _resubmit_repo(await get_submission(existing.id), lookup, sender)
 
 
 def _has_newer_rules(existing: Submission) -> bool:
@@ -242,7 +268,7 @@ def _has_newer_rules(existing: Submission) -> bool:
     return existing.rule_set is not None and existing.rule_set != RULE_SET_VERSION
 
 
-def _draft(source: str, path: str, skill_name: str, **more: str | None) -> Submission:
+def _draft(sender: Sender, source: str, path: str, skill_name: str, **more: str | None) -> Submission:
     at = now()
     return Submission(
         id=new_id(at),
@@ -252,28 +278,9 @@ def _draft(source: str, path: str, skill_name: str, **more: str | None) -> Submi
         state=State.RECEIVED,
         created_at=at,
         updated_at=at,
+        sent_by=sender.client,
+        held_by=sender.holder,
         **more,  # type: ignore[arg-type]  # all of them are optional texts
-    )
-
-
-async def _refuse_when_full() -> int:
-    room = await _room_left()
-    if room <= 0:
-        raise _queue_is_full()
-    return room
-
-
-async def _room_left() -> int:
-    """How many more there is room for."""
-    stats = await get_stats()
-    if stats.active is None:
-        raise Unavailable("The store does not answer, so nothing can be accepted safely.")
-    return get_settings().max_active - stats.active
-
-
-def _queue_is_full() -> TooManyRequests:
-    return TooManyRequests(
-        "The queue is full at the moment. Please submit again in a few minutes.", code=QUEUE_FULL, retry_after=300
     )
 
 
@@ -320,14 +327,14 @@ def _flag_of(existing: Submission) -> str:
     return "alreadyVerified" if existing.state in CATEGORIES["published"] else "duplicate"
 
 
-async def _accept_bundle(slug: str, bundle: Files, sent_by: str | None, idempotency: Idempotency | None) -> Accepted:
+async def _accept_bundle(slug: str, bundle: Files, sender: Sender, idempotency: Idempotency | None) -> Accepted:
     content_hash = await get_content().put_files(bundle)
-    draft = _draft(UPLOADS, look_alike(slug), f"{UPLOADS}/{slug}", content_hash=content_hash, sent_by=sent_by)
+    draft = _draft(sender, UPLOADS, look_alike(slug), f"{UPLOADS}/{slug}", content_hash=content_hash)
     token = await _upload_token(draft.id)
     return await _accept(msgspec.structs.replace(draft, upload_token_hash=token_hash(token)), idempotency)
 
 
-async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: str | None) -> Accepted:
+async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: str | None, sender: Sender) -> Accepted:
     content_hash = content_hash_of(bundle)
     is_new = content_hash != existing.content_hash
     if not is_new and not _has_newer_rules(existing):
@@ -343,13 +350,14 @@ async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: st
     await get_content().put_files(bundle)
     reason = "new content was submitted" if is_new else NEWER_RULES
     try:
-        return await _reopened(existing, reason, content_hash=content_hash)
+        return await _reopened(existing, sender, reason, content_hash=content_hash)
     except LostLease:  # it moved meanwhile: what it is now decides
-        return await _resubmit_bundle(await get_submission(existing.id), bundle, upload_token)
+        return await _resubmit_bundle(await get_submission(existing.id), bundle, upload_token, sender)
 
 
-async def _reopened(existing: Submission, reason: str, **set_: str) -> Accepted:
-    reopened = await commit(lambda at: reopen(existing, "system", at, reason, **set_))
+async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: str) -> Accepted:
+    """It takes of the share of the one who sent it now, whoever sent it first."""
+    reopened = await commit(lambda at: reopen(existing, "system", at, reason, held_by=sender.holder, **set_))
     await send_or_leave_to_scan(reopened)
     return Accepted(reopened, "requeued")
 

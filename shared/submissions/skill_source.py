@@ -1,6 +1,5 @@
 """Where skills come from: names, addresses and files as they are sent, checked and normalized."""
 
-import asyncio
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from shared.db import get_content, get_github
 from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
 from shared.github.archive import Anomaly
-from shared.github.client import FoundSkill, GitHub, GitHubRepo, Pinned
+from shared.github.client import FoundSkill, GitHub, GitHubRepo, PinnedRepo
 from shared.records.submissions import Submission
 from shared.storage.content import Files
 
@@ -165,14 +164,7 @@ class Fetched(NamedTuple):
     skill_name: str
     anomalies: tuple[Anomaly, ...] = ()
     unscanned: str = ""
-    place: "PinnedRepo | None" = None  # None: an upload
-
-
-class PinnedRepo(NamedTuple):
-    """The repository by its current name on GitHub, and the commit to verify."""
-
-    repo: GitHubRepo
-    pinned: Pinned
+    place: PinnedRepo | None = None  # None: an upload
 
 
 class UnresolvedPath(NamedTuple):
@@ -204,13 +196,13 @@ async def fetch_upload(submission: Submission) -> Fetched:
 
 
 async def pin_repo(submission: Submission) -> PinnedRepo:
-    repo = await get_github().get_repo(*_owner_and_name(submission))
-    if submission.repo_id not in (None, repo.id):
+    place = await get_github().pin(*_owner_and_name(submission), tree_of(submission))
+    if submission.repo_id not in (None, place.repo.id):
         raise NeedsPerson(
             "The repository changed hands: its name now belongs to another one. A person has to look at it.",
             parked_by="hands",
         )
-    return PinnedRepo(repo, await get_github().resolve_ref(repo, tree_of(submission)))
+    return place
 
 
 def source_today(submission: Submission, repo: GitHubRepo) -> str:
@@ -252,7 +244,7 @@ async def find_folder(github: GitHub, place: PinnedRepo, skill_name: str | None)
     skills = [skill for skill in found.skills if not pinned.path or f"{skill.path}/".startswith(f"{pinned.path}/")]
     wanted = [skill for skill in skills if skill_name in (None, skill.name, skill.name.lower())]
     if not wanted and skill_name:
-        wanted = await _skills_named(github, skill_name, repo, skills)
+        wanted = await _skills_named(github, skill_name, place, skills)
     if len(wanted) == 1:
         return wanted[0].path
     names = [skill.path if skill.path != "." else skill.name for skill in skills]
@@ -272,11 +264,11 @@ async def find_folder(github: GitHub, place: PinnedRepo, skill_name: str | None)
     )
 
 
-async def _skills_named(github: GitHub, name: str, repo: GitHubRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
-    """Those with this name in their front matter. Each is a request to GitHub, so only the first ones are read."""
+async def _skills_named(github: GitHub, name: str, place: PinnedRepo, skills: Sequence[FoundSkill]) -> list[FoundSkill]:
+    """Those with this name in their front matter. Each is parsed for every name, so only the first ones are."""
     first = skills[:MAX_READ]
-    texts = await asyncio.gather(*(github.read_skill_md(repo, skill) for skill in first))
-    return [skill for skill, text in zip(first, texts, strict=True) if _own_name(text) == name.lower()]
+    texts = await github.read_skill_mds(place.repo, place.pinned.commit, [skill.skill_md for skill in first])
+    return [skill for skill in first if _own_name(texts.get(skill.skill_md, b"")) == name.lower()]
 
 
 def _own_name(skill_md: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shared.db import get_kv, now
-from shared.errors import ConditionFailed, LostLease, NotFound
+from shared.errors import ConditionFailed, LostLease, NotFound, ShareUsedUp
 from shared.records.search_words import submission_words
 from shared.records.submissions import (
     ACTIVE_STATES,
@@ -38,6 +38,7 @@ from shared.storage.kv import (
     ABSENT,
     LISTS,
     SHARDS,
+    Add,
     Expect,
     Key,
     Put,
@@ -50,7 +51,7 @@ from shared.storage.kv import (
     rows_per_partition,
     shard_of,
 )
-from shared.submissions.counters import count_change
+from shared.submissions.counters import count_change, count_held
 from shared.submissions.word_index import word_puts
 from shared.timing import FEED_TTL, FEED_WINDOW, SCAN_LIMIT, STORE_BUDGET
 
@@ -98,9 +99,10 @@ async def create(draft: Submission, also: Sequence[Write] = ()) -> Submission:
 
     try:
         written = await get_kv().transact(build)
-    except ConditionFailed:
+    except ConditionFailed as error:
         existing = await find_by_identity(draft.source, draft.skill_path)
         if existing is None:  # not the identity but one of the caller's own conditions
+            _raise_if_held(error, build())
             raise
         return existing
     return _stored(written)
@@ -258,6 +260,7 @@ async def commit(
     except ConditionFailed as error:
         if 0 in error.failed:
             raise LostLease("The record was changed by another writer.") from error
+        _raise_if_held(error, build())
         raise
 
 
@@ -337,7 +340,13 @@ def _writes(change: Change) -> list[Write]:
     if not change.entries:
         return [record]
     history = [Put(Key(f"hist:{change.after.id}", f"{e.seq:06d}"), encode(e)) for e in change.entries]
-    return [record, *history, *count_change(change), _feed_put(change.after)]
+    return [record, *history, *count_change(change), *count_held(change), _feed_put(change.after)]
+
+
+def _raise_if_held(error: ConditionFailed, writes: Sequence[Write]) -> None:
+    """The only count with a condition is a holder's."""
+    if all(isinstance(writes[i], Add) for i in error.failed):
+        raise ShareUsedUp from error
 
 
 def _record_put(change: Change) -> Put:

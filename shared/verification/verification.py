@@ -74,12 +74,13 @@ async def verify(held: LeasedSubmission) -> Outcome:
         return Outcome(State.ON_HOLD, str(hold), hold.parked_by)
     if other := await _claim_identity(held, fetched):
         return Outcome(State.DEQUEUED, f"The same skill is submission {other}.")
-    content_hash = await _store(held.submission, fetched)
+    content_hash = content_hash_of(fetched.files)
     known = await _read_known(held.submission, content_hash, fetched.unscanned)
     if known.block:
         return Outcome(State.BLOCKED, block_reason(known.block), "blocklist")
     if refusal_reason := await _find_name_conflict(held.submission, known.skill, content_hash):
         return Outcome(State.REJECTED, refusal_reason)
+    await _store(held.submission, fetched)
     receipt = await _compare_again(known.receipt) if known.receipt else await _scan(fetched, content_hash)
     receipt = _with_name_finding(receipt, known.confused_with)
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
@@ -157,10 +158,10 @@ async def _find_other(submission: Submission, places: Sequence[tuple[str, str]])
     return next((holder.id for holder in holders if holder and holder.id != submission.id), None)
 
 
-async def _store(submission: Submission, fetched: Fetched) -> str:
-    if submission.source == UPLOADS:
-        return content_hash_of(fetched.files)
-    return await get_content().put_files(fetched.files)
+async def _store(submission: Submission, fetched: Fetched) -> None:
+    """Before the transaction that refers to it, and after all that needs no content refused it. An upload is there."""
+    if submission.source != UPLOADS:
+        await get_content().put_files(fetched.files)
 
 
 async def _find_name_conflict(submission: Submission, skill: Skill | None, content_hash: str) -> str | None:

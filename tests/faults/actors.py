@@ -12,9 +12,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
 from botocore.exceptions import EndpointConnectionError
 
 from shared.errors import Deferred, Unavailable
+from shared.github.client import GitHub
+from shared.github.repo_cache import RepoCache
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.queue import SqsQueue
 from shared.worker_context import Env, get_worker_env
@@ -140,12 +143,14 @@ def _env_of(actor: Actor) -> Env:
     async def wire(service: str, operation: str, params: Any) -> Any:
         return await actor.call(service, operation, lambda: wires[service](operation, params))
 
+    kv = DynamoKV(partial(wire, "kv"), "t", lambda: actor.clock().timestamp())
+    content = _Content(actor)
     return Env(
-        kv=DynamoKV(partial(wire, "kv"), "t", lambda: actor.clock().timestamp()),
-        content=_Content(actor),
+        kv=kv,
+        content=content,
         queue=SqsQueue(partial(wire, "queue"), "q"),
         secrets=world.secrets,
-        github=_GitHub(actor),
+        github=_github_of(actor, kv, content),
         bedrock=partial(wire, "judge"),
         settings=world.settings,
         clock=actor.clock,
@@ -166,23 +171,44 @@ class _Content:
         bodies = self._actor.world.content.bodies
         await self._actor.call("content", "put_body", lambda: bodies.update({key: body}))
 
+    async def get_body(self, key):
+        return await self._actor.call("content", "get_body", lambda: self._actor.world.content.get_body(key))
 
-class _GitHub:
+
+class _GitHubHttp:
+    """In place of the network: the client above it is the real one, with the cache that workers share."""
+
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
 
     def yield_quota_to_workers(self) -> None:
         """The quota is never low here."""
 
-    def __getattr__(self, operation: str):
-        return partial(self._ask, operation)
+    def down(self, how: str) -> Deferred:
+        return _unanswered("github", self._actor)
 
-    async def _ask(self, operation: str, *args):
-        answers = self._actor.world.sources
+    async def get_json(self, path, type_, missing):
+        answer = await self._ask("get_json", path)
+        if answer is None:
+            raise missing
+        return msgspec.convert(answer, type_)
+
+    async def download(self, path, feed, missing):
+        await feed(await self._ask("download", path))
+
+    async def _ask(self, operation: str, path: str):
+        sources = self._actor.world.sources
 
         def answer():
-            if answers.github_is_down:
+            if sources.github_is_down:
                 raise _unanswered("github", self._actor)
-            return getattr(answers, operation)(*args)
+            return getattr(sources, operation)(path)
 
         return await self._actor.call("github", operation, answer)
+
+
+def _github_of(actor: Actor, kv: DynamoKV, content: _Content) -> GitHub:
+    github = GitHub("https://github.example", actor.world.secrets, actor.clock, RepoCache(kv, content, actor.clock))
+    github._http = _GitHubHttp(actor)
+    github._get_json = github._http.get_json
+    return github

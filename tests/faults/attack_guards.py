@@ -5,9 +5,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from shared.submissions.admission import Room
 from tests.faults.guards import Guard
 from tests.faults.switches import always, in_result, value, within
 
+SHARED = "tests/integration/test_shared_repositories.py::"
 HTTP = "tests/integration/test_github_http.py::"
 
 
@@ -85,6 +87,41 @@ def _approving(certain, because):
     return Ruling(State.AUTO_APPROVED, "SCANNED")
 
 
+def _leasing_to_all(original):
+    """Every worker asks for itself, though another does already."""
+
+    async def take(self, key, expect):
+        return await original(self, key, None)
+
+    return take
+
+
+def _unchecked(original):
+    async def find_piece(self, key, digest):
+        return self._content.bodies.get(f"{key.pk.replace(':', '/')}/{digest}")
+
+    return find_piece
+
+
+def _seeing_nothing(original):
+    async def read(self, key):
+        return None, None
+
+    return read
+
+
+def _storing_first(original):
+    async def read_known(submission, *args):
+        from shared.db import get_content
+        from shared.submissions.skill_source import fetch_skill, pin_repo
+
+        await get_content().put_files((await fetch_skill(submission, await pin_repo(submission))).files)
+        return await original(submission, *args)
+
+    return read_known
+
+
+ROOM = Room(10**9, 10**9)
 ALWAYS_EQUAL = always(True)
 
 ATTACK_GUARDS = [
@@ -92,7 +129,33 @@ ATTACK_GUARDS = [
         "a role is required",
         {f"shared.{module}:require_role": _any_role for module in ("access.auth", "moderation.submission_decisions")},
     ),
-    Guard("the queue has a cap", {"shared.submissions.intake:_refuse_when_full": always(10**9)}),
+    Guard("the queue has a cap", {"shared.submissions.intake:refuse_when_full": always(ROOM)}),
+    Guard("skills are counted", {"shared.submissions.intake:count_skills": always(None)}),
+    Guard("one address holds a share of the queue", {"shared.settings:Settings.max_held": always(10**9)}),
+    Guard(
+        "one worker asks GitHub for all",
+        {"shared.github.repo_cache:RepoCache._take": _leasing_to_all},
+        [f"{SHARED}test_fifty_skills_of_a_repository_ask_github_at_most_ten_times_and_download_once"],
+    ),
+    Guard(
+        "a damaged archive is noticed",
+        {"shared.github.repo_cache:RepoCache.find_piece": _unchecked},
+        [f"{SHARED}test_a_damaged_archive_is_noticed_and_downloaded_again"],
+    ),
+    Guard(
+        "a shared answer expires",
+        {"shared.github.repo_cache:CacheEntry.is_valid": always(True)},
+        [f"{SHARED}test_a_repository_that_changed_hands_is_noticed_when_its_answer_has_expired"],
+    ),
+    Guard(
+        "an older answer does not replace a newer one",
+        {"shared.github.repo_cache:RepoCache._read": _seeing_nothing},
+        [f"{SHARED}test_an_older_answer_never_replaces_a_newer_one"],
+    ),
+    Guard(
+        "content is stored after the blocklist and the name are checked",
+        {"shared.verification.verification:_read_known": _storing_first},
+    ),
     Guard("archives have caps", {f"shared.github.archive:MAX_{what}": value(10**9) for what in ("MEMBERS", "DEPTH")}),
     Guard(
         "uploads have caps",

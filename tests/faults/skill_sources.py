@@ -6,12 +6,12 @@ from typing import Any
 
 from botocore.exceptions import EndpointConnectionError
 
-from shared.errors import NotFound, Refused
-from shared.github.archive import Folder
-from shared.github.client import FoundSkill, GitHubRepo, Pinned, RepoSkills
+from shared.errors import NotFound
 from shared.scanner import ScanReport, scan_skill
 from shared.storage.content import content_hash_of
 from tests.support.stub_bedrock import _answer
+from tests.support.stub_repo import blob_of
+from tests.support.tarballs import git_archive
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "bad"
 Files = dict[str, bytes]
@@ -52,6 +52,20 @@ def scan(files: Files, findings: Any = (), strict: bool = False) -> ScanReport:
     return _report(frozenset(files.items()))
 
 
+def _commit_of(content: str) -> str:
+    return content_hash_of(CONTENTS[content])[:40]
+
+
+def _files_at(commit: str) -> Files:
+    files = next(files for name, files in CONTENTS.items() if _commit_of(name) == commit)
+    return {f"skills/greeter/{path}": data for path, data in files.items()}
+
+
+@cache
+def _archive_of(commit: str) -> bytes:
+    return git_archive("me-tools", commit, _files_at(commit), {})
+
+
 class Contents:
     """The bucket."""
 
@@ -63,6 +77,11 @@ class Contents:
         content_hash = content_hash_of(files)
         self.files[content_hash] = dict(files)
         return content_hash
+
+    def get_body(self, key: str) -> bytes:
+        if key not in self.bodies:
+            raise NotFound("This content is not stored.")
+        return self.bodies[key]
 
     def get(self, content_hash: str) -> Files:
         if content_hash not in self.files:
@@ -79,21 +98,28 @@ class Sources:
         self.github_is_down = False
         self.judge_is_down = False
         self.judge_mode = "pass"
+        self.downloads = 0
 
-    def get_repo(self, owner: str, name: str) -> GitHubRepo:
+    def get_json(self, path: str) -> Any:
+        """What GitHub's API answers, None for 404."""
+        _, _, owner, name, *rest = path.partition("?")[0].split("/")
         if name not in self.heads:
-            raise Refused("There is no such repository.", "repo_not_found")
-        return GitHubRepo(self.ids[name], 9, "me", name, "main", None, 0)
+            return None
+        match rest:
+            case []:
+                user = {"login": owner, "id": 9}
+                known = {"id": self.ids[name], "name": name, "owner": user, "private": False}
+                return {**known, "default_branch": "main"}
+            case ["git", "ref", "heads", "main"]:
+                return {"ref": "refs/heads/main", "object": {"sha": _commit_of(self.heads[name]), "type": "commit"}}
+            case ["git", "trees", commit]:
+                files = _files_at(commit)
+                return {"tree": [{"path": p, "mode": "100644", "sha": blob_of(data)} for p, data in files.items()]}
+        raise AssertionError(f"{path} is not answered")
 
-    def resolve_ref(self, repo: GitHubRepo, tree: str | None = None) -> Pinned:
-        return Pinned(content_hash_of(CONTENTS[self.heads[repo.name]])[:40], None, "")
-
-    def discover(self, repo: GitHubRepo, commit: str) -> RepoSkills:
-        return RepoSkills([FoundSkill("greeter", "skills/greeter", "blob")], False)
-
-    def fetch_skill(self, repo: GitHubRepo, commit: str, path: str) -> Folder:
-        files = next(files for files in CONTENTS.values() if content_hash_of(files)[:40] == commit)
-        return Folder(dict(files), ())
+    def download(self, path: str) -> bytes:
+        self.downloads += 1
+        return _archive_of(path.rpartition("/")[2])
 
     def judge(self, operation: str, question: dict[str, Any]) -> dict[str, Any]:
         if self.judge_is_down:

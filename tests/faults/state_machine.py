@@ -22,6 +22,7 @@ plans = st.one_of(st.just(SMOOTH), st.builds(Plan, st.sampled_from(KINDS), st.in
 cut_short = st.builds(Plan, st.sampled_from(["crash", "pause"]), st.integers(1, 5), st.just("TransactWriteItems"))
 skews = st.sampled_from([0, 0, 0, 0, 5, -5]).map(lambda minutes: timedelta(minutes=minutes))
 numbers = st.integers(0, 7)
+addresses = st.sampled_from([None, "192.0.2.1", "192.0.2.1", "2001:db8::1"])
 
 
 def _push(content):
@@ -69,13 +70,14 @@ class PlatformMachine(RuleBasedStateMachine):
         content=st.sampled_from(sorted(CONTENTS)),
         key=st.sampled_from([None, "key"]),
         plan=plans,
+        ip=addresses,
     )
-    def submit(self, name, content, key, plan):
-        self.world.submit(name, content, key and f"{key}-{name}-{content}", plan)
+    def submit(self, name, content, key, plan, ip):
+        self.world.submit(name, content, key and f"{key}-{name}-{content}", plan, ip)
 
-    @rule(repo=st.sampled_from(REPOS), by_name=st.booleans(), plan=plans)
-    def submit_repo(self, repo, by_name, plan):
-        self.world.submit_repo(repo, by_name, plan)
+    @rule(repo=st.sampled_from(REPOS), by_name=st.booleans(), plan=plans, ip=addresses)
+    def submit_repo(self, repo, by_name, plan, ip):
+        self.world.submit_repo(repo, by_name, plan, ip)
 
     @rule(picks=st.lists(numbers, min_size=1, max_size=3), plan=plans, skew=skews)
     def deliver(self, picks, plan, skew):

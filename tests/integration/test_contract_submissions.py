@@ -128,6 +128,24 @@ async def test_too_many_are_429_with_when_to_come_back(env):
     assert {"ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"} <= set(refused.headers)
 
 
+@pytest.mark.requirement("S37")
+async def test_too_many_skills_or_too_large_a_share_are_429_with_when_to_come_back(env):
+    limits = {"submit": Limit(100, timedelta(hours=1)), "skills": Limit(5, timedelta(hours=1))}
+    limited = with_limits(env, limits=limits, max_active=20)
+    skills = [{"name": f"s{n}", "path": f"skills/s{n}"} for n in range(4)]
+    batch = await ask(limited, SUBMIT, body={"repoUrl": "https://github.com/o/r", "skills": skills})
+    assert (batch.status, batch.json["count"]) == (201, 2)
+    assert {one["code"] for one in batch.json["skipped"]} == {"share_used_up"}
+    refused = await ask(limited, SUBMIT, body=body_of(a_bundle("another")))
+    assert (refused.status, refused.json["error"]["code"]) == (429, "share_used_up")
+    assert refused.headers["retry-after"] == "300"
+    roomy = with_limits(env, limits=limits)
+    refused = await ask(roomy, SUBMIT, body={"repoUrl": "https://github.com/o/r", "skills": skills})
+    assert (refused.status, refused.json["error"]["code"]) == (429, "rate_limited")
+    assert 0 < int(refused.headers["retry-after"]) <= 3600
+    assert (await ask(roomy, SUBMIT, body=body_of(a_bundle("another")))).status == 201
+
+
 async def test_discover_is_502_with_a_code_when_github_is_silent(env):
     answer = await ask(env, "POST /api/v1/submissions/discover", body={"repoUrl": "https://github.com/o/r"})
     assert (answer.status, answer.json["error"]["code"]) == (502, "github_down")

@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Deferred, Refused
 from shared.github.archive import AnomalyKind
-from shared.github.client import FoundSkill, GitHub, GitHubRepo
+from shared.github.client import GitHub, GitHubRepo
 from tests.support.memory import FixedSecrets
 from tests.support.stub_github import StubGitHub
 from tests.support.tarballs import (
@@ -219,9 +219,10 @@ async def test_discover_lists_every_skill_of_a_repository(stub, github):
         ("pdf", "skills/pdf"),
     ]
     assert not found.truncated
-    assert await github.read_skill_md(repo, found.skills[2]) == SKILL_MD.encode()
-    with pytest.raises(Refused, match=r"no SKILL\.md"):
-        await github.read_skill_md(repo, FoundSkill("x", "x", "0" * 40))
+    commit = (await github.resolve_ref(repo)).commit
+    wanted = [skill.skill_md for skill in found.skills]
+    texts = await github.read_skill_mds(repo, commit, [*wanted, "not/there/SKILL.md"])
+    assert texts == {"SKILL.md": b"x", "a/b/SKILL.md": b"x", "skills/pdf/SKILL.md": SKILL_MD.encode()}
 
 
 async def test_readers_give_way_to_workers_when_the_quota_is_low(stub, github):

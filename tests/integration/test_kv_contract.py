@@ -204,6 +204,29 @@ async def test_taking_counts_up_to_the_limit_and_no_further_however_many_ask_at_
     assert (await kv.get_counts([key])).found[key]["taken"] == 5
 
 
+async def test_several_are_taken_together_or_not_at_all(kv, key):
+    soon = int(time.time()) + 60
+    assert [await kv.take(key, 10, soon, n) for n in (11, 6, 5, 4, 1)] == [None, 6, None, 10, None]
+
+
+async def test_a_count_with_a_limit_refuses_the_transaction_that_would_exceed_it(kv, key):
+    soon = int(time.time()) + 60
+
+    async def add(n: int) -> tuple[int, ...]:
+        """The positions of what was refused."""
+        record = Put(Key(f"{key.pk}-{n}"), "{}", expect=ABSENT)
+        try:
+            await kv.transact(lambda: [record, Add(key, {"held": 1}, most=3, expires_at=soon)])
+        except ConditionFailed as error:
+            return error.failed
+        return ()
+
+    assert sorted(await asyncio.gather(*(add(n) for n in range(8)))) == [()] * 3 + [(1,)] * 5
+    assert (await kv.get_counts([key])).found[key] == {"held": 3}
+    await kv.transact(lambda: [Put(Key(f"{key.pk}-9"), "{}", expect=ABSENT), Add(key, {"held": -1}, expires_at=soon)])
+    assert [await add(n) for n in (10, 11)] == [(), (1,)]
+
+
 async def test_a_window_that_is_over_is_read_as_nothing_taken(kv, key):
     await kv.take(key, 5, int(time.time()) - 5)
     assert (await kv.get_counts([key])).missing == [key]

@@ -13,6 +13,7 @@ from shared.marketplace.skill_search import get_published_skills_list
 from shared.marketplace.skill_store import find_skill, get_versions
 from shared.moderation import submission_decisions
 from shared.records.submissions import State
+from shared.storage.content import content_hash_of
 from shared.storage.secret_store import AdminToken
 from shared.submissions import discovery, intake
 from shared.submissions.submission_store import get_history, get_submission
@@ -75,7 +76,7 @@ async def test_a_repo_with_three_skills_is_discovered_submitted_and_published(en
         assert (after.verdict, after.judged, after.cert_tier) == ("PASS", "not_judged", "SCANNED")
     again, _ = await within(env, lambda: discovery.discover(URL))
     assert {skill["status"] for skill in again} == {"PUBLISHED"}
-    assert stub.count("tarball") == 3  # one download for each submission
+    assert stub.count("tarball") == 1  # one download for all of a commit
     check_invariants(env.kv)
 
 
@@ -244,6 +245,22 @@ async def test_a_second_path_with_the_same_slug_is_rejected(env, stub):
     assert (second.state, "is taken" in second.reason) == (State.REJECTED, True)
 
 
+@pytest.mark.requirement("S37")
+@pytest.mark.parametrize(("refused_by", "state"), [("name", State.REJECTED), ("blocklist", State.BLOCKED)])
+async def test_what_the_blocklist_or_the_name_refuses_is_not_stored(env, stub, refused_by, state):
+    other = skill_md("pdf", "Something else.")
+    stub.repo("acme/skills", {"a/pdf/SKILL.md": skill_md("pdf"), "b/pdf/SKILL.md": other})
+    if refused_by == "blocklist":
+        banned = content_hash_of({"SKILL.md": other.encode()})
+        entry = blocklist.entry_for
+        await within(env, lambda: blocklist.add_block(entry("any", "known", None, content_hash=banned)))
+    else:
+        await verified(env, path="a/pdf")
+    stored = dict(env.content.files)
+    assert (await verified(env, path="b/pdf")).state == state
+    assert env.content.files == stored
+
+
 async def test_links_and_paths_that_lead_out_are_never_passed(env, stub):
     repo = stub.repo("acme/skills")
     repo.commit({"skills/pdf/SKILL.md": skill_md("pdf")}, links={"skills/pdf/key": "/etc/passwd"})
@@ -330,8 +347,9 @@ async def test_discover_tells_when_github_fails(env, stub):
 
 async def test_30_submissions_meet_at_github(env, stub):
     """Sequential workers would never be 30 at once at its door."""
-    stub.repo("acme/skills", {f"skills/s{n}/SKILL.md": skill_md(f"s{n}") for n in range(30)})
-    accepted = [await submit(env, path=f"skills/s{n}") for n in range(30)]
+    for n in range(30):
+        stub.repo(f"acme/skills-{n}", {f"skills/s{n}/SKILL.md": skill_md(f"s{n}")})
+    accepted = [await submit(env, f"{URL}-{n}", path=f"skills/s{n}") for n in range(30)]
     stub.hold_until(30)
     await asyncio.wait_for(asyncio.gather(*(processed(env, one.submission) for one in accepted)), 60)
     assert stub.count("tarball") == 30
@@ -350,14 +368,19 @@ async def test_a_receipt_is_reused_for_the_same_content_and_rules(env, stub):
 
 
 class RequestsKV(MemoryKV):
-    """Counts what would be a request to DynamoDB each."""
+    """Counts what would be a request to DynamoDB each; those of the cache of repositories, which the next skill of the
+    same one saves, apart."""
 
     def __init__(self, now) -> None:
         super().__init__(now)
         self.requests: list[str] = []
+        self.for_cache: list[str] = []
+
+    def requests_for(self, key):
+        return self.for_cache if key.pk.startswith("github:") else self.requests
 
     async def get(self, key):
-        self.requests.append("get")
+        self.requests_for(key).append("get")
         return await super().get(key)
 
     async def get_many(self, keys):
@@ -369,7 +392,7 @@ class RequestsKV(MemoryKV):
         return await super().get_counts(keys)
 
     async def put(self, put):
-        self.requests.append("put")
+        self.requests_for(put.key).append("put")
         await super().put(put)
 
     async def query(self, query):
@@ -387,8 +410,9 @@ async def test_a_submission_takes_at_most_twelve_requests_from_post_to_published
     env = memory_env(RequestsKV, github_api_url=stub.url)
     sent = await submitted(env) if is_upload else (await submit(env, path="skills/pdf")).submission
     await processed(env, sent)
-    taken = list(env.kv.requests)
+    taken, for_cache = list(env.kv.requests), list(env.kv.for_cache)
     await env.github.close()
     assert (await record(env, sent)).state == State.PUBLISHED
     assert len(taken) <= 12, taken
     assert len(taken) == requests, taken  # what the README says
+    assert for_cache == ([] if is_upload else ["get", "put", "put"] * 2)

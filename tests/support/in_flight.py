@@ -15,10 +15,11 @@ def skill_md(name: str) -> str:
 
 
 def with_skills(github: StubGitHub, full_name: str, count: int = IN_FLIGHT) -> list[dict[str, str]]:
-    """A repository of so many skills, and a body to submit each."""
+    """So many repositories of one skill each, since workers share what they learn of one; and a body to submit each."""
     names = [f"s{n}" for n in range(count)]
-    github.repo(full_name, {f"skills/{name}/SKILL.md": skill_md(name) for name in names})
-    return [{"repoUrl": f"https://github.com/{full_name}", "skillPath": f"skills/{name}"} for name in names]
+    for name in names:
+        github.repo(f"{full_name}-{name}", {f"skills/{name}/SKILL.md": skill_md(name)})
+    return [{"repoUrl": f"https://github.com/{full_name}-{name}", "skillPath": f"skills/{name}"} for name in names]
 
 
 def submit(platform: Platform, body: dict[str, str]) -> str:
@@ -54,4 +55,4 @@ def _keep_all_busy(platform: Platform, github: StubGitHub, full_name: str) -> Ga
 
 
 def asked_for(github: StubGitHub, full_name: str, kind: str) -> int:
-    return sum(asked.kind == kind and f"/{full_name}/" in asked.path for asked in github.asked)
+    return sum(asked.kind == kind and f"/{full_name}-s" in asked.path for asked in github.asked)

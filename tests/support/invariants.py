@@ -53,6 +53,7 @@ def check_invariants(kv: Any) -> None:
     _check_marketplace(items, submissions, versions, histories)
     _check_words(items, submissions.values())
     _check_counters(items, submissions)
+    _check_holders(items, submissions)
     _check_skill_counters(items, versions)
     _check_identities(items, submissions)
 
@@ -166,6 +167,15 @@ def _check_counters(items: Items, submissions: Mapping[str, Submission]) -> None
     recount = Counter(submission.state for submission in submissions.values())
     assert +counted == recount, "I5, I14: counters and cards equal a recount"
     assert min(counted.values(), default=0) >= 0, "I5: none negative"
+
+
+def _check_holders(items: Items, submissions: Mapping[str, Submission]) -> None:
+    held = {key.pk.removeprefix("held:"): item.attrs["held"] for key, item in items.items() if key.pk[:5] == "held:"}
+    recount = Counter(submission.held_by for submission in submissions.values() if submission.held_by)
+    assert +Counter(held) == recount, "I5: what each address holds equals a recount"
+    assert min(held.values(), default=0) >= 0, "I5: none negative"
+    for submission in submissions.values():
+        assert submission.state in ACTIVE_STATES or submission.held_by is None, "I5: only what is active is held"
 
 
 def _check_skill_counters(items: Items, versions: Mapping[str, list[SkillVersion]]) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
 from shared.github.client import GitHub
+from shared.github.repo_cache import RepoCache
 from shared.settings import Settings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
@@ -66,7 +67,9 @@ class MemoryKV:
         return await self._read(keys, lambda item: item.doc)
 
     async def get_counts(self, keys: Iterable[Key]) -> Read[dict[str, int]]:
-        return await self._read(keys, lambda item: {k: v for k, v in item.attrs.items() if isinstance(v, int)})
+        return await self._read(
+            keys, lambda item: {k: v for k, v in item.attrs.items() if isinstance(v, int) and k != "expiresAt"}
+        )
 
     async def query(self, query: Query) -> Page:
         await asyncio.sleep(0)
@@ -81,12 +84,13 @@ class MemoryKV:
         await asyncio.sleep(0)
         self._apply([put])
 
-    async def take(self, key: Key, most: int, expires_at: int) -> int | None:
+    async def take(self, key: Key, most: int, expires_at: int, amount: int = 1) -> int | None:
         await asyncio.sleep(0)
-        attrs = self.items.setdefault(key, Stored("", {})).attrs
-        if attrs.get("taken", 0) >= most:
+        taken = self.items.get(key, Stored("", {})).attrs.get("taken", 0) + amount
+        if taken > most:
             return None
-        attrs |= {"taken": attrs.get("taken", 0) + 1, "expiresAt": expires_at}
+        attrs = self.items.setdefault(key, Stored("", {})).attrs
+        attrs |= {"taken": taken, "expiresAt": expires_at}
         return attrs["taken"]
 
     async def transact(self, build: Callable[[], Sequence[Write]]) -> Sequence[Write]:
@@ -141,11 +145,17 @@ class MemoryKV:
                 counts = self.items.setdefault(write.key, Stored("", {})).attrs
                 for name, n in write.counts.items():
                     counts[name] = counts.get(name, 0) + n
+                if write.expires_at is not None:
+                    counts["expiresAt"] = write.expires_at
             elif isinstance(write, Delete):
                 self.items.pop(write.key, None)
 
     def _holds(self, write: Write) -> bool:
-        if isinstance(write, Add) or write.expect is None:
+        if isinstance(write, Add):
+            [name, *_] = write.counts
+            counted = self.items[write.key].attrs.get(name, 0) if write.key in self.items else 0
+            return write.most is None or counted < write.most
+        if write.expect is None:
             return True
         if write.expect == ABSENT:
             return self._alive(write.key) is None
@@ -211,6 +221,12 @@ class MemoryContent:
     async def put_body(self, key: str, body: bytes) -> None:
         self.bodies[key] = body
 
+    async def get_body(self, key: str) -> bytes:
+        await asyncio.sleep(0)
+        if key not in self.bodies:
+            raise NotFound("This content is not stored.")
+        return self.bodies[key]
+
     async def check(self) -> None:
         pass
 
@@ -266,6 +282,9 @@ class SilentGitHub:
     async def with_request_cache(self):
         yield self
 
+    async def pin(self, owner: str, name: str, tree: str | None = None):
+        return await self.get_repo(owner, name)
+
     async def get_repo(self, owner: str, name: str):
         until = self._clock() + timedelta(minutes=2)
         raise Deferred("We could not reach GitHub.", "GitHub", until, "github_down")
@@ -295,12 +314,15 @@ def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings)
         secrets_file=None,
     )
     chosen = defaults if not settings else Settings(**{**_asdict(defaults), **settings})
+    kv, content = kv_type(clock.seconds), MemoryContent()
+    cache = RepoCache(kv, content, clock)
+    is_stubbed = "github_api_url" in settings
     return Env(
-        kv=kv_type(clock.seconds),
-        content=MemoryContent(),
+        kv=kv,
+        content=content,
         queue=MemoryQueue(),
         secrets=secrets,
-        github=GitHub(chosen.github_api_url, secrets, clock) if "github_api_url" in settings else SilentGitHub(clock),
+        github=GitHub(chosen.github_api_url, secrets, clock, cache) if is_stubbed else SilentGitHub(clock),
         bedrock=bedrock,
         settings=chosen,
         clock=clock,

@@ -5,6 +5,7 @@ READ = {"dynamodb:GetItem", "dynamodb:BatchGetItem"}
 WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem"}  # TransactWriteItems needs no name of its own
 QUERY = {"dynamodb:Query"}
 CHECK = {"dynamodb:ConditionCheckItem"}  # what publishes asks the blocklist in the same transaction
+CACHE = {"s3:GetObject", "s3:PutObject"}  # of repositories: those who ask GitHub about skills share what they learn
 # Asked by the event source mapping, with the function's role.
 RECEIVE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 
@@ -16,6 +17,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/due": QUERY,  # what no worker holds, for the queue's health
         "Content": {"s3:ListBucket"},  # health: HeadBucket
         "Content/content/*": {"s3:PutObject"},
+        "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
         "Secret": {"secretsmanager:GetSecretValue"},
     },
@@ -41,6 +43,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
     },
@@ -62,6 +65,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     "Consumer": {
         "Table": READ | WRITE | CHECK,
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/github/*": CACHE,
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token

@@ -81,3 +81,18 @@ def test_digits_are_a_whole_number_up_to_the_highest(text, highest, number):
 )
 def test_nothing_else_is_a_whole_number(text):
     assert find_whole_number(text, highest=100) is None
+
+
+@pytest.mark.requirement("S37")
+def test_the_share_of_an_address_is_a_percentage_of_the_queue():
+    assert load_settings(GOOD).max_held == 1000
+    assert load_settings(GOOD | {"ADDRESS_SHARE": "25", "MAX_ACTIVE": "10"}).max_held == 2
+    assert load_settings(GOOD | {"MAX_ACTIVE": "5"}).max_held == 1
+    with pytest.raises(InvalidSettings, match="ADDRESS_SHARE"):
+        load_settings(GOOD | {"ADDRESS_SHARE": "0"})
+
+
+@pytest.mark.requirement("S37")
+def test_skills_have_a_limit_of_their_own():
+    limits = load_settings(GOOD | {"RATE_LIMITS": "submit=10/3600 skills=100/3600"}).limits
+    assert (limits["submit"].most, limits["skills"].most) == (10, 100)

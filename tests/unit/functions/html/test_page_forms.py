@@ -40,6 +40,23 @@ async def test_submitting_by_form_counts_like_submitting_by_program(env, sent):
     assert 'value="three"' in answers[2].text  # nothing typed is lost
 
 
+@pytest.mark.requirement("S37")
+@pytest.mark.parametrize("sent", [an_upload, a_repository])
+async def test_skills_and_shares_by_form_count_like_those_by_program(env, sent):
+    env = limited(env, "skills", 2)
+    env = dataclasses.replace(env, settings=dataclasses.replace(env.settings, max_active=10))
+    answers = [await call(env, "POST /submit", **sent(name)) for name in ("one", "two")]
+    assert [answer.status for answer in answers][1] == 429
+    assert "as many submissions in progress" in answers[1].text
+    env = limited(env, "skills", 1)
+    answer = await call(
+        dataclasses.replace(env, settings=dataclasses.replace(env.settings, max_active=90)),
+        "POST /submit",
+        **sent("two"),
+    )
+    assert (answer.status, "Rate limit: 1 skills per 60 minutes" in answer.text) == (429, True)
+
+
 async def test_the_addresses_that_the_command_line_client_opens_lead_to_the_form_and_to_the_submission(env):
     page = await call(env, "GET /submit", "/submit?repo=acme%2Ftools&skill=pdf")
     assert page.status == 200
