@@ -37,7 +37,7 @@ from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
-from shared.access.idempotency import Idempotency
+from shared.access.idempotency import Idempotency, caller_of
 from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
 from shared.errors import InvalidRequest, NotFound
 from shared.evidence.blocklist import BlockEntry, find_block
@@ -64,11 +64,13 @@ _ID = {"id": SubmissionId}
     gives={201: Created | Batch, 200: Submitted | Batch},
     refuses=(403, 409, 422),
     limit="submit",
-    headers={"Idempotency-Key": "16 to 128 characters. For a day, the same key and body get the same response."},
+    headers={
+        "Idempotency-Key": "16 to 128 characters. For a day, the same key and body from the same address or token get the same response."
+    },
 )
 async def submit(request: Request, body: SubmitBody) -> Answer:
     """201 if anything is new. Otherwise 200 with one flag: `duplicate`, `alreadyVerified`, `requeued` or `blocked`."""
-    idempotency = _idempotency(request)
+    idempotency = await _idempotency(request)
     if isinstance(body, SubmitBundle):
         files = [(file.path, file.content) for file in body.bundle.files]
         return accepted_answer(
@@ -259,7 +261,7 @@ async def _submit_several(
     return Answer(body, 201 if any(answer.status == 201 for answer in accepted) else 200)
 
 
-def _idempotency(request: Request) -> Idempotency | None:
+async def _idempotency(request: Request) -> Idempotency | None:
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
@@ -267,7 +269,8 @@ def _idempotency(request: Request) -> Idempotency | None:
         raise InvalidRequest(
             "An Idempotency-Key must have 16 to 128 printable characters.", code="invalid_idempotency_key"
         )
-    return Idempotency(key, hashlib.sha256(request.body).hexdigest())
+    caller = await caller_of(request.headers.get("authorization"), request.source_ip)
+    return Idempotency(key, hashlib.sha256(request.body).hexdigest(), caller=caller)
 
 
 def _discovered(skill: dict[str, str | None]) -> DiscoveredSkill:

@@ -14,7 +14,15 @@ from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.audit import get_audit
-from shared.access.sessions import SESSION_TTL, Session, check_csrf_token, csrf_token_of, find_session, open_session
+from shared.access.sessions import (
+    SESSION_TTL,
+    Session,
+    check_csrf_token,
+    csrf_token_of,
+    end_session,
+    find_session,
+    open_session,
+)
 from shared.db import now
 from shared.errors import RequestError, TooManyRequests, Unauthorized
 from shared.submissions.pause import find_pause
@@ -145,7 +153,8 @@ async def sign_in(request: Request) -> Answer:
 
 
 async def sign_out(request: Request) -> Answer:
-    await signed_in(request)
+    session = await signed_in(request)
+    await end_session(request.cookies[SESSION], session)
     return see_other("/admin", _expired_cookie(request, SESSION))
 
 

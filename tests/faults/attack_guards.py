@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tests.faults.guards import Guard
-from tests.faults.switches import always, in_result, value, within
+from tests.faults.switches import always, in_result, no_effect, value, within
 
 HTTP = "tests/integration/test_github_http.py::"
 
@@ -78,6 +78,12 @@ def _asking_about_all(original):
     return lambda verdict, *about: verdict == "FAIL" or original(verdict, *about)
 
 
+def _under_the_common_key(original):
+    from shared.access.signing import sign
+
+    return sign
+
+
 def _approving(certain, because):
     from shared.records.decision import Ruling
     from shared.records.submissions import State
@@ -145,6 +151,9 @@ ATTACK_GUARDS = [
     ),
     Guard("tokens are compared", {"shared.access.auth:is_same": ALWAYS_EQUAL}),
     Guard("a revoked token is refused", {"shared.access.auth:get_kv": in_result(within(get=always(None)))}),
+    Guard("an idempotency key belongs to its caller", {"functions.api.submissions:caller_of": always("")}),
+    Guard("a signed-out session is refused", {"functions.html.admin_session:end_session": no_effect()}),
+    Guard("sessions have a key of their own", {"shared.access.sessions:sign_for_session": _under_the_common_key}),
     Guard("the public sees named fields only", {"functions.api.submissions:detail_of": _showing_all}),
     Guard(
         "a body has no other fields",

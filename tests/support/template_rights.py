@@ -52,6 +52,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
+        "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
     },
     "Webhooks": {
         "Table": READ | WRITE,
