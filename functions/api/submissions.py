@@ -55,6 +55,7 @@ from shared.submissions.submission_store import get_history, get_submission, get
 
 BUSY_RETRY = 2000  # milliseconds until an open page reconnects while there is work
 IDLE_RETRY = 5000
+KEY_HELP = "16 to 128 characters. For a day, the same key, body and caller (token or address) get the same response."
 SARIF = "application/sarif+json"
 _ID = {"id": SubmissionId}
 
@@ -64,9 +65,7 @@ _ID = {"id": SubmissionId}
     gives={201: Created | Batch, 200: Submitted | Batch},
     refuses=(403, 409, 422),
     limit="submit",
-    headers={
-        "Idempotency-Key": "16 to 128 characters. For a day, the same key and body from the same address or token get the same response."
-    },
+    headers={"Idempotency-Key": KEY_HELP},
 )
 async def submit(request: Request, body: SubmitBody) -> Answer:
     """201 if anything is new. Otherwise 200 with one flag: `duplicate`, `alreadyVerified`, `requeued` or `blocked`."""

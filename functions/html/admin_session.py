@@ -141,6 +141,11 @@ async def signed_in(request: Request) -> Session:
     return session
 
 
+def files_in(form: dict[str, str]) -> list[str]:
+    """The files a block rests on: one path on each line."""
+    return [line.strip() for line in form.get("files", "").splitlines() if line.strip()]
+
+
 async def sign_in(request: Request) -> Answer:
     form = request.form()
     await check_csrf_token(request.cookies.get(SIGN_IN), form.get("csrf_token"))

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from shared.db import get_content
 from shared.errors import ConditionFailed, NotFound, Unavailable
 from shared.evidence.blocklist import block_keys, block_reason, find_block
-from shared.evidence.receipt_store import Receipt, deciding_rules
+from shared.evidence.receipt_store import LOOK_ALIKE, Receipt, deciding_rules
 from shared.marketplace.diffs import count_files
 from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_admin import unblocked
-from shared.marketplace.skill_index import LOOK_ALIKE, look_alike_put, try_to_index
+from shared.marketplace.skill_index import first_put, look_alike_put, try_to_index
 from shared.marketplace.skill_store import alias_put, counts_put, new_counts, skill_writes, unchanged_check, version_put
 from shared.records.skills import (
     Skill,
@@ -55,18 +56,18 @@ async def publish(submission: Submission, receipt: Receipt, current: Skill | Non
     if obstacle:
         return await _park(submission, obstacle)
     publication = await _prepare(submission, receipt.report, current, files)
-    # An entry added during the scan found no skill to block, so the transaction itself checks the blocklist.
-    keys = block_keys(submission.skill_name, submission.source, submission.content_hash)
+    is_first = publication.is_new and submission.copy_of is None
+    move_at, writes = partial(_move, submission, publication.version), partial(_all_writes, publication)
     try:
-        published = await commit(
-            lambda at: _move(submission, publication.version, at),
-            lambda change: [*_writes(publication, change.after), *(Check(key, ABSENT) for key in keys)],
-        )
+        published = await commit(move_at, partial(writes, is_first))
     except ConditionFailed:
         entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
-        if entry is None:
+        if entry:
+            return await _park(submission, _Obstacle(State.BLOCKED, block_reason(entry), "blocklist"))
+        if not is_first:
             raise
-        return await _park(submission, _Obstacle(State.BLOCKED, block_reason(entry), "blocklist"))
+        # This content was published here before, by this skill or, a moment ago, by another one.
+        published = await commit(move_at, partial(writes, False))
     await _follow_up(publication, published)
     return published
 
@@ -123,6 +124,14 @@ async def _diff_summary(current: Skill | None, files: Files) -> str:
 def _move(submission: Submission, version: str, at: datetime) -> Change:
     reason = f"published as version {version}"
     return move(submission, submission.publish_as, "worker", at, reason, published_version=version)
+
+
+def _all_writes(publication: _Publication, is_first: bool, change: Change) -> list[Write]:
+    submission = change.after
+    # An entry added during the scan found no skill to block, so the transaction itself checks the blocklist.
+    keys = block_keys(submission.skill_name, submission.source, submission.content_hash)
+    first = [first_put(submission.content_hash or "", submission.skill_name, ABSENT)] if is_first else []
+    return [*_writes(publication, submission), *(Check(key, ABSENT) for key in keys), *first]
 
 
 def _writes(publication: _Publication, submission: Submission) -> list[Write]:
@@ -189,6 +198,8 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         folder=folder_spelled(submission.skill_name, submission.skill_path, submission.repo_url),
         rule_set=submission.rule_set,
         unscanned=submission.unscanned,
+        has_own_findings=submission.has_own_findings,
+        copy_of=submission.copy_of,
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
         was_blocked=current.was_blocked if current else False,

@@ -15,14 +15,13 @@ from shared.marketplace.skill_store import counts_put, facet_partition, read_ski
 from shared.records.search_words import LONGEST_WORD, joined, look_alike, skill_words
 from shared.records.skills import Skill, full_name, split_name
 from shared.storage.documents import encode, stamp
-from shared.storage.kv import Key, Put, Query, Write, query_shards
+from shared.storage.kv import Expect, Key, Put, Query, Write, query_shards
 from shared.submissions.word_index import word_puts
 from shared.telemetry import logger
 
 FACETS = ("category", "tier", "author")
 WORDS = "find"
 NAMES = "named"
-LOOK_ALIKE = "NAME-LOOK-ALIKE"  # the rule for a new name that people mistake for a published one
 
 
 def look_alike_key(name: str) -> Key:
@@ -33,7 +32,16 @@ def look_alike_put(name: str) -> Put:
     return Put(look_alike_key(name), encode({"name": name}))
 
 
-def decode_look_alike(doc: str) -> str:
+def first_key(content_hash: str) -> Key:
+    return Key(f"first:{content_hash}")
+
+
+def first_put(content_hash: str, name: str, expect: Expect | None = None) -> Put:
+    """Which skill published this content here first."""
+    return Put(first_key(content_hash), encode({"name": name}), expect=expect)
+
+
+def decode_name(doc: str) -> str:
     name: str = msgspec.json.decode(doc)["name"]
     return name
 

@@ -9,19 +9,20 @@ import msgspec
 
 from shared.db import get_content, get_kv, get_settings, now
 from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
-from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, find_similar, worst_entry
+from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, worst_entry
 from shared.evidence.judge import Judgement, NotJudged, judge_skill
 from shared.evidence.receipt_store import (
+    LOOK_ALIKE,
     Clearance,
     Receipt,
-    clearance_key,
-    read_clearance,
+    about_content,
+    own_findings,
     read_receipt,
     receipt_key,
 )
 from shared.github.archive import AnomalyKind
 from shared.marketplace.publishing import deleted_reason
-from shared.marketplace.skill_index import LOOK_ALIKE, decode_look_alike, is_confusable, look_alike_key
+from shared.marketplace.skill_index import decode_name, first_key, is_confusable, look_alike_key
 from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
 from shared.records.skills import Skill
@@ -31,8 +32,9 @@ from shared.storage.content import content_hash_of
 from shared.storage.kv import Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
 from shared.submissions.submission_store import commit, find_by_identity, find_submission, identity_put, words_of
+from shared.verification.clearances import clearance_keys, find_clearance
+from shared.verification.likeness import with_likeness
 
-NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
 
 
@@ -42,11 +44,9 @@ class LeasedSubmission:
     def __init__(self, submission: Submission) -> None:
         self.submission = submission
 
-    async def move(self, to: State, reason: str | None = None, also: Put | None = None, **set_: Any) -> None:
+    async def move(self, to: State, reason: str | None = None, also: Sequence[Put] = (), **set_: Any) -> None:
         before = self.submission
-        self.submission = await commit(
-            lambda at: move(before, to, "worker", at, reason, **set_), lambda _: [also] if also else []
-        )
+        self.submission = await commit(lambda at: move(before, to, "worker", at, reason, **set_), lambda _: also)
 
     def learn(self, **facts: Any) -> None:
         """Stored with the next move, whichever it is."""
@@ -80,10 +80,10 @@ async def verify(held: LeasedSubmission) -> Outcome:
         return Outcome(State.BLOCKED, block_reason(known.block), "blocklist")
     if refusal_reason := await _find_name_conflict(held.submission, known.skill, content_hash):
         return Outcome(State.REJECTED, refusal_reason)
-    receipt = await _compare_again(known.receipt) if known.receipt else await _scan(fetched, content_hash)
-    receipt = _with_name_finding(receipt, known.confused_with)
+    receipt = known.receipt or await _scan(fetched, content_hash)
+    receipt = await _with_own_findings(receipt, known)
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
-    facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit}
+    facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit, "copy_of": known.copy_of}
     return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill)
 
 
@@ -95,6 +95,7 @@ class _Known(NamedTuple):
     clearance: Clearance | None
     skill: Skill | None
     confused_with: str | None  # a published name that people take this new one for
+    copy_of: str | None  # another skill that published this content first
 
 
 async def _fetch(held: LeasedSubmission) -> Fetched:
@@ -108,25 +109,32 @@ async def _fetch(held: LeasedSubmission) -> Fetched:
 
 async def _read_known(submission: Submission, content_hash: str, unscanned: str) -> _Known:
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
-    receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_key(content_hash)
-    skill, alike = skill_key(submission.skill_name), look_alike_key(submission.skill_name)
-    read = await get_kv().get_many([*blocks, receipt, clearance, skill, alike])
+    name = submission.skill_name
+    receipt, cleared = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_keys(name, content_hash)
+    skill, alike, first = skill_key(name), look_alike_key(name), first_key(content_hash)
+    read = await get_kv().get_many([*blocks, receipt, *cleared, skill, alike, first])
     if read.failed:
         raise Unavailable("Not everything that is known of this skill could be read.")
     docs = read.found
     return _Known(
         block=worst_entry(docs[key] for key in blocks if key in docs),
         receipt=read_receipt(docs[receipt]) if receipt in docs else None,
-        clearance=read_clearance(docs[clearance]) if clearance in docs else None,
+        clearance=await find_clearance(docs, name, content_hash, submission.id),
         skill=decode_skill(docs[skill]) if skill in docs else None,
-        confused_with=None if skill in docs else _confused_with(submission.skill_name, docs.get(alike)),
+        confused_with=None if skill in docs else _confused_with(name, docs.get(alike)),
+        copy_of=_copied(name, docs.get(first)),
     )
 
 
 def _confused_with(name: str, alike: str | None) -> str | None:
     """Checked only for a new name: an approved one was reviewed with this finding."""
-    other = None if alike is None else decode_look_alike(alike)
+    other = None if alike is None else decode_name(alike)
     return other if other and is_confusable(name, other) else None
+
+
+def _copied(name: str, first: str | None) -> str | None:
+    other = None if first is None else decode_name(first)
+    return other if other and other.lower() != name.lower() else None
 
 
 async def _claim_identity(held: LeasedSubmission, fetched: Fetched) -> str | None:
@@ -181,22 +189,11 @@ async def _find_name_conflict(submission: Submission, skill: Skill | None, conte
     )
 
 
-async def _compare_again(receipt: Receipt) -> Receipt:
-    """Blocked content changes while this content stays the same, so they are compared each time."""
-    own = tuple(finding for finding in receipt.report.findings if finding.rule != NEAR_DUPLICATE)
-    report = await with_likeness(msgspec.structs.replace(receipt.report, findings=own).adding([]))
-    return msgspec.structs.replace(receipt, report=report)
-
-
-def _with_name_finding(receipt: Receipt, confused_with: str | None) -> Receipt:
-    """A receipt is of content and may come from another name, so this finding is made each time."""
-    report = receipt.report
-    about_content = tuple(finding for finding in report.findings if finding.rule != LOOK_ALIKE)
-    if confused_with is None and about_content == report.findings:
-        return receipt
-    about_name = [finding_for(LOOK_ALIKE, "SKILL.md", confused_with)] if confused_with else []
-    report = msgspec.structs.replace(report, findings=about_content).adding(about_name)
-    return msgspec.structs.replace(receipt, report=report)
+async def _with_own_findings(receipt: Receipt, known: _Known) -> Receipt:
+    """Made each time: a receipt may come from another skill with this content, and what is blocked changes."""
+    report = await with_likeness(about_content(receipt.report), known.skill)
+    about_name = [finding_for(LOOK_ALIKE, "SKILL.md", known.confused_with)] if known.confused_with else []
+    return msgspec.structs.replace(receipt, report=report.adding(about_name) if about_name else report)
 
 
 async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
@@ -207,18 +204,10 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
         rule_set=RULE_SET_VERSION,
         started_at=started_at,
         ended_at=now(),
-        report=await with_likeness(report),
+        report=report,
         commit=fetched.place.pinned.commit if fetched.place else None,
         unscanned=fetched.unscanned,
     )
-
-
-async def with_likeness(report: ScanReport) -> ScanReport:
-    alike = await find_similar(report.signature)
-    if alike is None:
-        return report
-    excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
-    return report.adding([finding_for(NEAR_DUPLICATE, "SKILL.md", excerpt)])
 
 
 def scan_fetched(fetched: Fetched) -> ScanReport:
@@ -271,6 +260,7 @@ def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
     return {
         "content_hash": receipt.content_hash,
         "unscanned": receipt.unscanned,
+        "has_own_findings": bool(own_findings(receipt.report)),
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
         "score": receipt.report.score if is_usable else None,

@@ -61,7 +61,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Consumer": {
-        "Table": READ | WRITE | CHECK,
+        "Table": READ | QUERY | WRITE | CHECK,  # versions and history of what resembles blocked content
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
@@ -84,7 +84,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "SubmissionQueue": {"sqs:SendMessage"},
     },
     "Rescan": {
-        "Table": READ | WRITE,
+        "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
         "Content/content/*": {"s3:GetObject"},
     },
