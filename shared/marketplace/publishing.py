@@ -13,7 +13,14 @@ from shared.marketplace.diffs import count_files
 from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_admin import unblocked
-from shared.marketplace.skill_index import first_put, look_alike_put, try_to_index
+from shared.marketplace.skill_index import (
+    first_put,
+    is_known_owner,
+    known_owner_put,
+    look_alike_puts,
+    owner_puts,
+    try_to_index,
+)
 from shared.marketplace.skill_store import alias_put, counts_put, new_counts, skill_writes, unchanged_check, version_put
 from shared.records.skills import (
     Skill,
@@ -39,6 +46,7 @@ class _Publication(NamedTuple):
     diff_summary: str
     report: ScanReport
     scanners: Sequence[str]
+    is_new_owner: bool = False
 
 
 class _Obstacle(NamedTuple):
@@ -47,7 +55,9 @@ class _Obstacle(NamedTuple):
     parked_by: str
 
 
-async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
+async def publish(
+    submission: Submission, receipt: Receipt, current: Skill | None, knows_owner: bool | None = None
+) -> Submission:
     """From the stored bytes, if they are what was scanned. The move, the skill, its version, its short name and the
     requests to external scanners are one transaction: a worker that dies right after it leaves nothing out."""
     assert submission.content_hash  # it was set when the submission was approved
@@ -55,7 +65,10 @@ async def publish(submission: Submission, receipt: Receipt, current: Skill | Non
     obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files))
     if obstacle:
         return await _park(submission, obstacle)
+    if knows_owner is None and current is None:
+        knows_owner = await is_known_owner(submission.skill_name)
     publication = await _prepare(submission, receipt.report, current, files)
+    publication = publication._replace(is_new_owner=current is None and not knows_owner)
     is_first = publication.is_new and submission.copy_of is None
     move_at, writes = partial(_move, submission, publication.version), partial(_all_writes, publication)
     try:
@@ -143,7 +156,11 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]
     if current is None:
         writes.append(counts_put(new_counts(skill), expect=None))
-        writes += [] if LOOK_ALIKE in deciding_rules(publication.report) else [look_alike_put(skill.name)]
+        # An approved look-alike does not take the place of the name that it looks like.
+        is_alike = LOOK_ALIKE in deciding_rules(publication.report)
+        writes += [] if is_alike else look_alike_puts(skill.name)
+        writes += owner_puts(skill.name) if publication.is_new_owner and not is_alike else []
+        writes += [known_owner_put(skill.name)] if publication.is_new_owner else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 

@@ -13,9 +13,9 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed
-from shared.marketplace.skill_index import facet_of, first_put, index_puts, look_alike_put
+from shared.marketplace.skill_index import facet_of, first_put, index_puts, known_owner_put, look_alike_puts, owner_puts
 from shared.marketplace.skill_store import ReadSkills, counts_put, get_page_of_names, new_counts, read_skills
-from shared.records.skills import Skill
+from shared.records.skills import Skill, full_name
 from shared.storage.kv import ABSENT, Expect, Key, Put, Write
 from shared.submissions.submission_store import get_page_of_ids, get_submissions_fresh, words_of
 
@@ -61,7 +61,9 @@ async def _repair_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str
 
 
 def _puts_of_the_first(skill: Skill) -> list[Put]:
-    return [look_alike_put(skill.name), first_put(skill.content_hash, skill.name)]
+    name = full_name(skill)
+    owned = [*owner_puts(name), known_owner_put(name)]
+    return [*look_alike_puts(name), *owned, first_put(skill.content_hash, skill.name)]
 
 
 async def _repair_submissions(ids: Sequence[str]) -> tuple[dict[str, int], list[str]]:

@@ -22,14 +22,22 @@ from shared.evidence.receipt_store import (
 )
 from shared.github.archive import AnomalyKind
 from shared.marketplace.publishing import deleted_reason
-from shared.marketplace.skill_index import decode_name, first_key, is_confusable, look_alike_key
+from shared.marketplace.skill_index import (
+    decode_name,
+    first_key,
+    has_look_alike_owner,
+    is_confusable,
+    known_owner_key,
+    look_alike_keys,
+    owner_keys,
+)
 from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
 from shared.storage.content import content_hash_of
-from shared.storage.kv import Put
+from shared.storage.kv import Key, Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
 from shared.submissions.submission_store import commit, find_by_identity, find_submission, identity_put, words_of
 from shared.verification.clearances import clearance_keys, find_clearance
@@ -62,6 +70,7 @@ class Outcome(NamedTuple):
     facts: Mapping[str, Any] = MappingProxyType({})  # for the record
     receipt: Receipt | None = None
     skill: Skill | None = None  # published under this name before
+    knows_owner: bool | None = None  # whether its owner has published here before; None: not looked up
 
 
 async def verify(held: LeasedSubmission) -> Outcome:
@@ -81,10 +90,10 @@ async def verify(held: LeasedSubmission) -> Outcome:
     if refusal_reason := await _find_name_conflict(held.submission, known.skill, content_hash):
         return Outcome(State.REJECTED, refusal_reason)
     receipt = known.receipt or await _scan(fetched, content_hash)
-    receipt = await _with_own_findings(receipt, known)
+    receipt = await _with_own_findings(receipt, known, None if _is_vendor(fetched) else known.confused_with)
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
     facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit, "copy_of": known.copy_of}
-    return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill)
+    return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill, known.knows_owner)
 
 
 class _Known(NamedTuple):
@@ -96,6 +105,7 @@ class _Known(NamedTuple):
     skill: Skill | None
     confused_with: str | None  # a published name that people take this new one for
     copy_of: str | None  # another skill that published this content first
+    knows_owner: bool
 
 
 async def _fetch(held: LeasedSubmission) -> Fetched:
@@ -111,8 +121,9 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
     name = submission.skill_name
     receipt, cleared = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_keys(name, content_hash)
-    skill, alike, first = skill_key(name), look_alike_key(name), first_key(content_hash)
-    read = await get_kv().get_many([*blocks, receipt, *cleared, skill, alike, first])
+    skill, owner, first = skill_key(name), known_owner_key(name), first_key(content_hash)
+    alike = [*look_alike_keys(name), *owner_keys(name)]
+    read = await get_kv().get_many([*blocks, receipt, *cleared, skill, owner, first, *alike])
     if read.failed:
         raise Unavailable("Not everything that is known of this skill could be read.")
     docs = read.found
@@ -121,15 +132,19 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
         receipt=read_receipt(docs[receipt]) if receipt in docs else None,
         clearance=await find_clearance(docs, name, content_hash, submission.id),
         skill=decode_skill(docs[skill]) if skill in docs else None,
-        confused_with=None if skill in docs else _confused_with(name, docs.get(alike)),
+        confused_with=None if skill in docs else _confused_with(name, docs),
         copy_of=_copied(name, docs.get(first)),
+        knows_owner=owner in docs,
     )
 
 
-def _confused_with(name: str, alike: str | None) -> str | None:
-    """Checked only for a new name: an approved one was reviewed with this finding."""
-    other = None if alike is None else decode_name(alike)
-    return other if other and is_confusable(name, other) else None
+def _confused_with(name: str, docs: Mapping[Key, str]) -> str | None:
+    """Checked only for a new name: an approved one was reviewed with this finding. So is an owner, with its first."""
+    named = [decode_name(docs[key]) for key in look_alike_keys(name) if key in docs]
+    if other := next((other for other in named if is_confusable(name, other)), None):
+        return other
+    owned = [] if known_owner_key(name) in docs else [decode_name(docs[key]) for key in owner_keys(name) if key in docs]
+    return next((other for other in owned if has_look_alike_owner(name, other)), None)
 
 
 def _copied(name: str, first: str | None) -> str | None:
@@ -189,10 +204,10 @@ async def _find_name_conflict(submission: Submission, skill: Skill | None, conte
     )
 
 
-async def _with_own_findings(receipt: Receipt, known: _Known) -> Receipt:
+async def _with_own_findings(receipt: Receipt, known: _Known, confused_with: str | None) -> Receipt:
     """Made each time: a receipt may come from another skill with this content, and what is blocked changes."""
     report = await with_likeness(about_content(receipt.report), known.skill)
-    about_name = [finding_for(LOOK_ALIKE, "SKILL.md", known.confused_with)] if known.confused_with else []
+    about_name = [finding_for(LOOK_ALIKE, "SKILL.md", confused_with)] if confused_with else []
     return msgspec.structs.replace(receipt, report=report.adding(about_name) if about_name else report)
 
 

@@ -84,6 +84,16 @@ def _under_the_common_key(original):
     return sign
 
 
+def _certain_of_any_likeness(original):
+    from shared.evidence.receipt_store import NEAR_DUPLICATE
+    from shared.scanner import finding_for
+
+    async def finding(report, blocked, skill):
+        return finding_for(NEAR_DUPLICATE, "SKILL.md", blocked.content_hash)
+
+    return finding
+
+
 def _approving(certain, because):
     from shared.records.decision import Ruling
     from shared.records.submissions import State
@@ -140,6 +150,38 @@ ATTACK_GUARDS = [
         "a look-alike of a published name is a finding",
         {"shared.verification.verification:_confused_with": always(None)},
     ),
+    Guard(
+        "an owner that looks like a published one is a finding",
+        {"shared.verification.verification:has_look_alike_owner": always(False)},
+    ),
+    Guard(
+        "a near copy is certain only with what the block rested on",
+        {"shared.verification.likeness:_finding": _certain_of_any_likeness},
+    ),
+    Guard(
+        "what the original had before is not what the block rested on",
+        {"shared.verification.likeness:_marks_before": always(set())},
+    ),
+    Guard(
+        "content that another skill published first is not banned",
+        {"shared.marketplace.blocking:published_by_others": always(set())},
+    ),
+    Guard(
+        "findings about a skill are not stored with its content",
+        {"shared.evidence.receipt_store:ABOUT_SKILL": value(())},
+    ),
+    Guard(
+        "an approval is for its skill",
+        {
+            f"shared.{module}:clearance_key": lambda original: lambda name, content_hash: original("any", content_hash)
+            for module in ("verification.clearances", "evidence.receipt_store")
+        },
+    ),
+    Guard(
+        "an old clearance is for the skill it was given for",
+        {"shared.verification.clearances:_is_of": always(True)},
+    ),
+    Guard("a copy names whom it copies", {"shared.verification.verification:_copied": always(None)}),
     Guard("some names are reserved", {"shared.submissions.skill_source:RESERVED_SLUGS": value(frozenset())}),
     Guard("line-by-line comparison is capped", {"shared.marketplace.diffs:MAX_CELLS": value(10**9)}),
     Guard(

@@ -32,6 +32,7 @@ CONTENTS: dict[str, Files] = {
     "doubtful": _sample("project-scaffold-concerns"),
     "blocked": _sample("workspace-memory"),
     "certain": _sample("system-tuner"),
+    "clone": _good("hello") | {"scripts/sync.sh": (SAMPLES / "system-tuner" / "SKILL.md").read_bytes()},
     "unusable": {"SKILL.md": b"# No front matter here\n"},
     "found later": _good("what a later rule set finds"),
 }
