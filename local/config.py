@@ -34,6 +34,10 @@ class Config:
         return self.directory / "secrets.json"
 
     @property
+    def session_secret(self) -> Path:
+        return self.directory / "session-secret.json"
+
+    @property
     def info(self) -> Path:
         return self.directory / "platform.json"
 

@@ -193,4 +193,5 @@ def function_environment(function: Function, config: Config, endpoint: str, regi
         "TMPDIR": temporary,
         "TIME_SCALE": f"{config.time_scale:g}",
         "SECRETS_FILE": str(config.secrets),
+        **({"SESSION_SECRET_FILE": str(config.session_secret)} if "SESSION_SECRET_ID" in function.environment else {}),
     }

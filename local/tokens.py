@@ -1,4 +1,5 @@
-"""Secrets of the local platform, in LOCAL_DIR/secrets.json as the functions read them; admin tokens only as hashes."""
+"""Secrets of the local platform, in LOCAL_DIR/secrets.json as the functions read them; admin tokens only as hashes. The
+key of admin sessions is in a file of its own, which only the admin pages are given."""
 
 import fcntl
 import hashlib
@@ -22,6 +23,8 @@ def prepare_secrets(directory: Path, wanted: str | None, scanners: Iterable[str]
     token = wanted or _kept_token(file) or secrets.token_urlsafe(24)
     write_private(file, token + "\n")
     with _secrets_to_change(directory) as values:
+        if not (directory / "session-secret.json").exists():
+            write_private(directory / "session-secret.json", json.dumps({"sessionKey": secrets.token_hex(32)}) + "\n")
         others = [entry for entry in values["adminTokens"] if entry["name"] != OWN_NAME]
         values["adminTokens"] = [_entry(OWN_NAME, "admin", token), *others]
         for scanner in scanners:

@@ -44,6 +44,8 @@ class Settings:
     judge_max_bytes: int = 200_000
     bedrock_endpoint_url: str | None = None
     external_scanners: tuple[str, ...] = ()  # each scans what is published; each has a secret of its own
+    session_secret_id: str | None = None  # of the key of admin sessions: only the admin pages have it
+    session_secret_file: str | None = None  # that key when run on one machine
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
     address_share: int = 10  # percent of max_active that one IP address may hold, where limits are on
 
@@ -81,6 +83,8 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         judge_max_bytes=_above_0(env, "JUDGE_MAX_BYTES", default="200000"),
         bedrock_endpoint_url=_bedrock_url(env, stage),
         external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
+        session_secret_id=env.get("SESSION_SECRET_ID") or None,
+        session_secret_file=env.get("SESSION_SECRET_FILE") or None,
         limits=_limits(env),
         address_share=_above_0(env, "ADDRESS_SHARE", default="10"),
     )

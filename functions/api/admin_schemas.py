@@ -18,6 +18,7 @@ from shared.submissions.pause import Pause
 Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Cursor = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+Files = Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]], msgspec.Meta(max_length=20)]
 MAX_LISTED_BODY = 1000  # characters of a dead letter's message in a list
 
 
@@ -27,6 +28,14 @@ class WithReason(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fi
 
 class Decision(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     seen: Annotated[int, msgspec.Meta(ge=1)] | None = None  # the version you saw: 409 if it has changed since
+
+
+class BlockDecision(Decision, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    files: Files = []  # paths of the files the block rests on; without any, what the scan found
+
+
+class BlockSkill(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    files: Files = []  # paths of the files the block rests on; without any, what the scan found
 
 
 class RetryAll(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from functions.api.admin_schemas import (
     AdminSkill,
     BlockScope,
+    BlockSkill,
     EntryAdded,
     EntryRemoved,
     NewEntry,
@@ -81,11 +82,15 @@ def _name_in(request: Request) -> str:
     return "/".join(request.path[part] for part in ("owner", "repo", "skill"))
 
 
-block_skill = _about_skill(
-    "Block a published skill",
-    skill_decisions.block_skill,
-    "Removes it from the marketplace, blocks its submission, and adds its name and content to the blocklist.",
-)
+@operation("Block a published skill", gives=AdminSkill, role="admin", refuses=(404, 409))
+async def block_skill(request: Request, body: BlockSkill, by: AdminToken) -> Answer:
+    """Removes it from the marketplace, blocks its submission, and adds its name and content to the blocklist. Content
+    that another skill published here first stays allowed: block that skill too if the content itself is harmful.
+    `files` are the paths of the files that the block rests on: a near copy with one of them is refused, and one without
+    it gets a review."""
+    return Answer(skill_of(await skill_decisions.block_skill(_name_in(request), by, body.reason, body.files)))
+
+
 unblock_skill = _about_skill(
     "Unblock a skill",
     skill_decisions.unblock_skill,

@@ -4,6 +4,7 @@ require a higher one, which shared/moderation checks. Every action requires a re
 from collections.abc import Awaitable, Callable
 
 from functions.api.admin_schemas import (
+    BlockDecision,
     Decision,
     Discarded,
     LetterList,
@@ -85,12 +86,22 @@ reject = _decision("Reject, with a reason shown to the author", submission_decis
 retry = _decision(
     "Restart verification with a full set of attempts", submission_decisions.requeue, "reviewer", OF_REVIEWERS
 )
-block = _decision(
+
+
+@operation(
     "Block: remove from the marketplace and add to the blocklist",
-    submission_decisions.block,
-    "admin",
-    "Adds entries for its name in its source and for its content, which catches copies.",
+    gives=SubmissionRow,
+    role="admin",
+    refuses=(403, 404, 409),
 )
+async def block(request: Request, body: BlockDecision, by: AdminToken) -> Answer:
+    """Adds entries for its name in its source and for its content, which catches copies. Content that another skill
+    published here first stays allowed: block that skill too if the content itself is harmful. `files` are the paths of
+    the files that the block rests on: a near copy with one of them is refused, and one without it gets a review."""
+    blocked = submission_decisions.block(request.path["id"], by, body.reason, body.seen, body.files)
+    return Answer(row_of(await blocked))
+
+
 unblock = _decision(
     "Unblock and verify again",
     submission_decisions.unblock,

@@ -1,7 +1,7 @@
 """Responses of the marketplace: each lists its fields, so no other field of a record is ever shown."""
 
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -75,6 +75,9 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     sha: str | None
     updated_at: datetime
     provenance_verified: bool
+    copy_of: Annotated[
+        str | None, msgspec.Meta(description="The skill that published exactly this content here first.")
+    ]
     versions: int
     security: SecurityBody
     capabilities: tuple[str, ...]
@@ -177,6 +180,7 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         sha=skill.commit,
         updated_at=skill.updated_at,
         provenance_verified=skill.has_provenance,
+        copy_of=skill.copy_of,
         versions=skill.versions,
         security=security_of(skill.name, security),
         capabilities=skill.capabilities,

@@ -321,6 +321,7 @@ class SubmissionDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     content_hash: str | None
     published_version: str | None
     published_skill_name: str | None
+    copy_of: Annotated[str | None, Meta(description="The skill that published exactly this content here first.")]
     state_history: list[HistoryEntry]
     stage_timings: list[StageTiming]
     staleness: Annotated[Staleness | None, Meta(description="Null if it needs no further processing.")]

@@ -74,6 +74,7 @@ def detail_of(
         content_hash=submission.content_hash,
         published_version=submission.published_version,
         published_skill_name=submission.skill_name if is_published else None,
+        copy_of=submission.copy_of,
         state_history=list(history),
         stage_timings=_stage_timings(history),
         staleness=_staleness(submission),

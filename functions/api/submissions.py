@@ -36,7 +36,7 @@ from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
-from shared.access.idempotency import Idempotency
+from shared.access.idempotency import Idempotency, caller_of
 from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
 from shared.errors import InvalidRequest, NotFound
 from shared.evidence.blocklist import BlockEntry, find_block
@@ -54,6 +54,7 @@ from shared.submissions.submission_store import get_history, get_submission, get
 
 BUSY_RETRY = 2000  # milliseconds until an open page reconnects while there is work
 IDLE_RETRY = 5000
+KEY_HELP = "16 to 128 characters. For a day, the same key, body and caller (token or address) get the same response."
 SARIF = "application/sarif+json"
 _ID = {"id": SubmissionId}
 
@@ -63,13 +64,13 @@ _ID = {"id": SubmissionId}
     gives={201: Created | Batch, 200: Submitted | Batch},
     refuses=(403, 409, 422),
     limit="submit",
-    headers={"Idempotency-Key": "16 to 128 characters. For a day, the same key and body get the same response."},
+    headers={"Idempotency-Key": KEY_HELP},
 )
 async def submit(request: Request, body: SubmitBody) -> Answer:
     """201 if anything is new. Otherwise 200 with one flag: `duplicate`, `alreadyVerified`, `requeued` or `blocked`.
     Where limits are on, requests are limited per IP address, skills too (a batch of n counts n), and so are the
     submissions that one address may have in progress at once (429 `share_used_up`)."""
-    idempotency = _idempotency(request)
+    idempotency = await _idempotency(request)
     if isinstance(body, SubmitBundle):
         files = [(file.path, file.content) for file in body.bundle.files]
         return accepted_answer(
@@ -260,7 +261,7 @@ async def _submit_several(body: SubmitSkills, idempotency: Idempotency | None, i
     return Answer(batch, 201 if any(answer.status == 201 for answer in accepted) else 200)
 
 
-def _idempotency(request: Request) -> Idempotency | None:
+async def _idempotency(request: Request) -> Idempotency | None:
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
@@ -268,7 +269,8 @@ def _idempotency(request: Request) -> Idempotency | None:
         raise InvalidRequest(
             "An Idempotency-Key must have 16 to 128 printable characters.", code="invalid_idempotency_key"
         )
-    return Idempotency(key, hashlib.sha256(request.body).hexdigest())
+    caller = await caller_of(request.headers.get("authorization"), request.source_ip)
+    return Idempotency(key, hashlib.sha256(request.body).hexdigest(), caller=caller)
 
 
 def _discovered(skill: dict[str, str | None]) -> DiscoveredSkill:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.html import admin_skill_sections
-from functions.html.admin_session import Flash, act, section, section_page, sign_in, sign_out, signed_in
+from functions.html.admin_session import Flash, act, files_in, section, section_page, sign_in, sign_out, signed_in
 from functions.html.evidence import get_evidence
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
@@ -74,8 +74,9 @@ async def review(request: Request) -> Answer:
         verb = form.get("action", "")
         if verb not in VERBS:
             raise InvalidRequest(f"`action` must be one of {', '.join(VERBS)}.", code="invalid_action")
+        files = {"files": files_in(form)} if verb == "block" else {}
         await VERBS[verb](
-            request.path["id"], session.token, form.get("why", ""), find_whole_number(form.get("version"))
+            request.path["id"], session.token, form.get("why", ""), find_whole_number(form.get("version")), **files
         )
         return verb
 

@@ -14,7 +14,15 @@ from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.audit import get_audit
-from shared.access.sessions import SESSION_TTL, Session, check_csrf_token, csrf_token_of, find_session, open_session
+from shared.access.sessions import (
+    SESSION_TTL,
+    Session,
+    check_csrf_token,
+    csrf_token_of,
+    end_session,
+    find_session,
+    open_session,
+)
 from shared.db import now
 from shared.errors import RequestError, TooManyRequests, Unauthorized
 from shared.submissions.pause import find_pause
@@ -133,6 +141,11 @@ async def signed_in(request: Request) -> Session:
     return session
 
 
+def files_in(form: dict[str, str]) -> list[str]:
+    """The files a block rests on: one path on each line."""
+    return [line.strip() for line in form.get("files", "").splitlines() if line.strip()]
+
+
 async def sign_in(request: Request) -> Answer:
     form = request.form()
     await check_csrf_token(request.cookies.get(SIGN_IN), form.get("csrf_token"))
@@ -145,7 +158,8 @@ async def sign_in(request: Request) -> Answer:
 
 
 async def sign_out(request: Request) -> Answer:
-    await signed_in(request)
+    session = await signed_in(request)
+    await end_session(request.cookies[SESSION], session)
     return see_other("/admin", _expired_cookie(request, SESSION))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from functions.html.admin_session import Flash, act, section_page
+from functions.html.admin_session import Flash, act, files_in, section_page
 from functions.html.skill_pages import get_version_views
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -16,11 +16,10 @@ from shared.evidence.blocklist import SEVERITIES, BlockEntry, list_blocks
 from shared.marketplace.community import list_reports
 from shared.marketplace.skill_store import get_skill_with_counts
 from shared.moderation import skill_decisions, submission_decisions
-from shared.storage.secret_store import AdminToken
 from shared.web import skill_views
 
 REPORTS = 50
-SKILL_VERBS: dict[str, Callable[[str, AdminToken, str], Awaitable[Any]]] = {
+SKILL_VERBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "block": skill_decisions.block_skill,
     "unblock": skill_decisions.unblock_skill,
     "rescan": submission_decisions.rescan_skill,
@@ -44,7 +43,8 @@ async def change_skill(request: Request) -> Answer:
         if verb in VERSION_VERBS:
             await VERSION_VERBS[verb](name, form.get("version", ""), session.token, why)
         elif verb in SKILL_VERBS:
-            await SKILL_VERBS[verb](name, session.token, why)
+            files = {"files": files_in(form)} if verb == "block" else {}
+            await SKILL_VERBS[verb](name, session.token, why, **files)
         else:
             known = ", ".join([*SKILL_VERBS, *VERSION_VERBS])
             raise InvalidRequest(f"`action` must be one of {known}.", code="invalid_action")

@@ -17,6 +17,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "invalid_skill_path": "Not a valid folder path in a repository.",
         "invalid_skill_name": "The name has invalid characters, is too long, or is reserved.",
         "invalid_bundle": "A file of the bundle is not acceptable; the message names it.",
+        "unknown_file": "A block names a file that the scanned content does not have.",
         "invalid_idempotency_key": "An Idempotency-Key must have 16 to 128 printable characters.",
         "invalid_ids": "`ids` must be 1 to 100 ids, separated by commas.",
         "invalid_since": "`since` is not the `lastEventId` of an earlier response.",

@@ -1,5 +1,8 @@
 """Idempotency keys: for a day, a repeated request with the same key gets the response of the first one.
 
+A key belongs to the caller that used it, known by its admin token or its address, both kept as keyed hashes only. The
+same key of another caller is simply another key, so nobody gets a response, or an upload token, that is not theirs.
+
 A request for several skills is one request: its key is taken before anything else, so that a different body is refused
 as a whole. The outcome of each skill is stored as a part: a concurrent request, or a retry after a crash, resumes from
 there. The first request to have all outcomes stores them, and every other one returns those.
@@ -9,6 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from shared.access.auth import find_token, sha256_of
+from shared.access.limits import network_of
+from shared.access.signing import sign
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Unprocessable
 from shared.storage.documents import encode
@@ -25,10 +31,11 @@ class Idempotency(NamedTuple):
     body_hash: str
     part: str = "."  # of a request for several skills
     expires_at: int | None = None  # of a part: that of the whole request
+    caller: str = ""  # a keyed hash
 
     @property
     def record_key(self) -> Key:
-        return Key(f"idem:{self.key}", self.part)
+        return Key(f"idem:{self.caller}:{self.key}", self.part)
 
 
 class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +52,13 @@ class StoredResponse(StoredOutcome, frozen=True, kw_only=True, rename="camel", o
     expires_at: int = 0
     outcomes: list[StoredOutcome] | None = None  # of several skills; None: not all are known yet
     is_first: bool = False
+
+
+async def caller_of(authorization: str | None, ip: str) -> str:
+    """An unknown bearer token is nobody: clients send placeholders that many of them have in common."""
+    scheme, _, token = (authorization or "").partition(" ")
+    known = await find_token(sha256_of(token)) if scheme.lower() == "bearer" and token.strip() else None
+    return await sign("idempotency", f"token {known.sha256}" if known else f"address {network_of(ip)}")
 
 
 async def find_stored_response(idempotency: Idempotency) -> StoredResponse | None:

@@ -54,22 +54,22 @@ async def refuse_locked(kind: str, ip: str) -> None:
         raise _too_many(kind, limit, reset, {})
 
 
-def _window(kind: str, ip: str, limit: Limit) -> tuple[Key, int]:
-    window = int(now().timestamp() // limit.window.total_seconds())
-    return Key(f"limit:{kind}:{_network(ip)}", str(window)), _seconds_to_next(limit)
-
-
-def _seconds_to_next(limit: Limit) -> int:
-    return math.ceil(limit.window.total_seconds() - now().timestamp() % limit.window.total_seconds())
-
-
-def _network(ip: str) -> str:
-    """IPv6 by /64: a client has a whole one, so single addresses would limit nothing."""
+def network_of(ip: str) -> str:
+    """IPv6 by /64: a client has a whole one, so single addresses would tell nobody apart."""
     address = ip_address(ip)
     if not isinstance(address, IPv6Address):
         return str(address)
     mapped = address.ipv4_mapped
     return str(mapped) if mapped else f"{IPv6Address(int(address) >> 64 << 64)}/64"
+
+
+def _window(kind: str, ip: str, limit: Limit) -> tuple[Key, int]:
+    window = int(now().timestamp() // limit.window.total_seconds())
+    return Key(f"limit:{kind}:{network_of(ip)}", str(window)), _seconds_to_next(limit)
+
+
+def _seconds_to_next(limit: Limit) -> int:
+    return math.ceil(limit.window.total_seconds() - now().timestamp() % limit.window.total_seconds())
 
 
 def _too_many(kind: str, limit: Limit, reset: int, headers: Mapping[str, str]) -> TooManyRequests:

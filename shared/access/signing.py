@@ -8,7 +8,15 @@ from shared.db import get_secrets
 
 async def sign(purpose: str, text: str) -> str:
     """Under the platform's own key. The purpose keeps a signature made for one thing from being used for another."""
-    key = (await get_secrets().get()).signing_key
+    return _signed((await get_secrets().get()).signing_key, purpose, text)
+
+
+async def sign_for_session(purpose: str, text: str) -> str:
+    """Under the key of admin sessions, which public functions cannot read."""
+    return _signed(await get_secrets().get_session_key(), purpose, text)
+
+
+def _signed(key: str, purpose: str, text: str) -> str:
     return hmac_of(key, f"{purpose}\n{text}".encode(errors="surrogatepass"))
 
 

@@ -155,13 +155,15 @@ async def signature_removals(signatures: Mapping[str, Sequence[int]]) -> list[Pu
     ]
 
 
-async def find_similar(signature: Sequence[int]) -> tuple[str, float] | None:
-    """The most similar blocked content, with the estimated share in common."""
+async def find_similar(signature: Sequence[int]) -> list[tuple[str, float]]:
+    """Blocked content that it resembles, the most similar first, with the estimated share in common."""
     read = await get_kv().get_many(_band_keys(signature))
+    if read.failed:
+        raise Unavailable("The signatures of blocked content could not be read.")
     known: dict[str, Sequence[int]] = {}
     for doc in read.found.values():
         known |= _BAND.decode(doc).signatures
-    return next(iter(near_duplicates.similar_to(signature, known)), None)
+    return near_duplicates.similar_to(signature, known)[:MAX_SIMILAR]
 
 
 class _Band(msgspec.Struct, frozen=True):

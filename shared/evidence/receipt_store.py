@@ -10,11 +10,17 @@ import msgspec
 from shared.db import get_kv
 from shared.evidence.judge import Judgement
 from shared.records.submissions import Submission
-from shared.scanner import ScanReport
+from shared.scanner import Finding, ScanReport
 from shared.storage.documents import encode
 from shared.storage.kv import Key, Put
 
 MAX_FINDINGS = 1000
+NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"  # like blocked content, with what that was blocked for
+SHARED_TEXT = "KNOWN-SHARED-TEXT"  # like blocked content, without it
+LOOK_ALIKE = "NAME-LOOK-ALIKE"  # a new name that people mistake for a published one
+# About a skill, not about its content. A receipt is of content and read for every skill that has it, so these are
+# stored with the submission: what is found about a copy is not shown of the original.
+ABOUT_SKILL = (NEAR_DUPLICATE, SHARED_TEXT, LOOK_ALIKE)
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -31,7 +37,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Clearance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A person's approval, for exactly this content and these rules."""
+    """A person's approval, for exactly this content of one skill and these rules."""
 
     content_hash: str
     rules: frozenset[str]
@@ -51,7 +57,12 @@ def receipt_key(content_hash: str, rule_set: str, unscanned: str = "") -> Key:
     return Key(f"receipt:{content_hash}:{rule_set}" + (f":{unscanned}" if unscanned else ""))
 
 
-def clearance_key(content_hash: str) -> Key:
+def clearance_key(name: str, content_hash: str) -> Key:
+    return Key(f"clearance:{name.lower()}:{content_hash}")
+
+
+def shared_clearance_key(content_hash: str) -> Key:
+    """Of an older release, for every skill with this content."""
     return Key(f"clearance:{content_hash}")
 
 
@@ -60,12 +71,31 @@ def deciding_rules(report: ScanReport) -> set[str]:
 
 
 def receipt_put(receipt: Receipt) -> Put:
-    """Packed: a thousand findings must fit one item with everything else."""
-    findings = receipt.report.findings
-    kept = msgspec.structs.replace(receipt.report, findings=findings[:MAX_FINDINGS])
+    """Packed: a thousand findings must fit one item with everything else. Only what is about the content."""
+    report = about_content(receipt.report)
+    findings = report.findings
+    kept = msgspec.structs.replace(report, findings=findings[:MAX_FINDINGS])
     stored = msgspec.structs.replace(receipt, report=kept, truncated=len(findings) > MAX_FINDINGS)
     packed = base64.b85encode(gzip.compress(msgspec.json.encode(stored), mtime=0)).decode()
     return Put(receipt_key(receipt.content_hash, receipt.rule_set, receipt.unscanned), encode({"packed": packed}))
+
+
+def receipt_puts(receipt: Receipt, submission_id: str) -> list[Put]:
+    """The receipt of the content, and the findings about the skill of this submission."""
+    own = own_findings(receipt.report)
+    stored = _OwnFindings(content_hash=receipt.content_hash, findings=own)
+    return [receipt_put(receipt), *([Put(_own_findings_key(submission_id), encode(stored))] if own else [])]
+
+
+def own_findings(report: ScanReport) -> tuple[Finding, ...]:
+    return tuple(finding for finding in report.findings if finding.rule in ABOUT_SKILL)
+
+
+def about_content(report: ScanReport) -> ScanReport:
+    if not own_findings(report):
+        return report
+    kept = tuple(finding for finding in report.findings if finding.rule not in ABOUT_SKILL)
+    return msgspec.structs.replace(report, findings=kept).adding()
 
 
 def read_receipt(doc: str) -> Receipt:
@@ -78,7 +108,17 @@ async def find_receipt(submission: Submission) -> Receipt | None:
     if submission.content_hash is None or submission.rule_set is None:
         return None
     doc = await get_kv().get(receipt_key(submission.content_hash, submission.rule_set, submission.unscanned))
-    return None if doc is None else read_receipt(doc)
+    if doc is None:
+        return None
+    return await with_own_findings(read_receipt(doc), submission) if submission.has_own_findings else read_receipt(doc)
+
+
+async def with_own_findings(receipt: Receipt, submission: Submission) -> Receipt:
+    doc = await get_kv().get(_own_findings_key(submission.id))
+    own = None if doc is None else _OWN.decode(doc)
+    if own is None or own.content_hash != receipt.content_hash:
+        return receipt
+    return msgspec.structs.replace(receipt, report=about_content(receipt.report).adding(own.findings))
 
 
 def clearance_of(receipt: Receipt, by: str, why: str, at: datetime) -> Clearance:
@@ -94,13 +134,23 @@ def clearance_of(receipt: Receipt, by: str, why: str, at: datetime) -> Clearance
     )
 
 
-def clearance_put(clearance: Clearance) -> Put:
-    return Put(clearance_key(clearance.content_hash), encode(clearance))
+def clearance_put(name: str, clearance: Clearance) -> Put:
+    return Put(clearance_key(name, clearance.content_hash), encode(clearance))
 
 
 def read_clearance(doc: str) -> Clearance:
     return _CLEARANCE.decode(doc)
 
 
+class _OwnFindings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    content_hash: str
+    findings: tuple[Finding, ...]
+
+
+def _own_findings_key(submission_id: str) -> Key:
+    return Key(f"own-findings:{submission_id}")
+
+
+_OWN = msgspec.json.Decoder(_OwnFindings)
 _RECEIPT = msgspec.json.Decoder(Receipt)
 _CLEARANCE = msgspec.json.Decoder(Clearance)

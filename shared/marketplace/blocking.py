@@ -1,14 +1,16 @@
-"""What a block of one skill adds to the blocklist: its name in its source, its content in any source, and the signature
-that copies are found by. Lifting the block removes all of that and nothing else: an entry that a person added for the
-same skill stays, and keeps it blocked."""
+"""What a block of one skill adds to the blocklist: its name in its source, its content in any source, the signature
+that copies are found by, and what the block rested on. Content that another skill published here first is that skill's:
+only the name is blocked then, so that nobody bans a skill by having a copy of it blocked. Lifting the block removes all
+of that and nothing else: an entry that a person added for the same skill stays, and keeps it blocked."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from shared.db import get_kv
 from shared.errors import Conflict, Unavailable
+from shared.evidence.block_evidence import evidence_of, evidence_put, refuse_unknown_files
 from shared.evidence.blocklist import (
     BlockEntry,
     block_deletion,
@@ -20,7 +22,9 @@ from shared.evidence.blocklist import (
     signature_removals,
     worst_of,
 )
-from shared.evidence.receipt_store import read_receipt, receipt_key
+from shared.evidence.receipt_store import Receipt, read_receipt, receipt_key
+from shared.marketplace.skill_index import decode_name, first_key
+from shared.marketplace.skill_store import read_skills
 from shared.storage.kv import ABSENT, Check, Key, Write
 
 
@@ -36,12 +40,31 @@ def receipt_keys(content_hash: str | None, rule_set: str | None, unscanned: str 
     return {content_hash: receipt_key(content_hash, rule_set or "", unscanned)} if content_hash else {}
 
 
-async def blocking_writes(target: BlockTarget, reason: str, severity: str = "high") -> list[Write]:
-    """For the transaction that blocks it: in one step, so that nothing is half blocked."""
+async def blocking_writes(
+    target: BlockTarget, reason: str, severity: str = "high", files: Collection[str] = ()
+) -> list[Write]:
+    """For the transaction that blocks it: in one step, so that nothing is half blocked. `files`: what the block rests
+    on, by path."""
+    others = await published_by_others(target.name, target.receipts)
+    target = target._replace(receipts={each: key for each, key in target.receipts.items() if each not in others})
+    receipts = await _read_receipts(target)
+    refuse_unknown_files(receipts, files if not others else ())
     entries, copies = await asyncio.gather(
-        asyncio.gather(*map(block_put, _entries(target, reason, severity))), signature_puts(await _signatures(target))
+        asyncio.gather(*map(block_put, _entries(target, reason, severity))), signature_puts(_signatures(receipts))
     )
-    return [*(put for _, put in entries), *copies]
+    evidence = [evidence_put(receipt.content_hash, evidence_of(receipt, files)) for receipt in receipts]
+    return [*(put for _, put in entries), *copies, *evidence]
+
+
+async def published_by_others(name: str, content_hashes: Iterable[str]) -> set[str]:
+    """Of these contents, those that another skill, which is listed, published here first."""
+    keys = {first_key(each): each for each in content_hashes}
+    read = await get_kv().get_many(keys)
+    first = {keys[key]: decode_name(doc).lower() for key, doc in read.found.items()}
+    others = await read_skills({one for one in first.values() if one != name.lower()}, with_counts=False)
+    if read.failed or others.failed:
+        raise Unavailable("Who published this content first could not be read.")
+    return {each for each, one in first.items() if one in others.skills and others.skills[one].is_listed}
 
 
 async def lifting_writes(target: BlockTarget) -> list[Write]:
@@ -50,7 +73,8 @@ async def lifting_writes(target: BlockTarget) -> list[Write]:
     entries = await _entries_about(target)
     own = [entry for entry in entries.values() if entry and entry.origin == target.name.lower()]
     others = {key: entry for key, entry in entries.items() if entry not in own}
-    return [*_absent(others), *map(block_deletion, own), *await signature_removals(await _signatures(target))]
+    signatures = _signatures(await _read_receipts(target))
+    return [*_absent(others), *map(block_deletion, own), *await signature_removals(signatures)]
 
 
 async def unlisted_checks(target: BlockTarget) -> list[Check]:
@@ -82,10 +106,13 @@ def _entries(target: BlockTarget, reason: str, severity: str) -> list[BlockEntry
     return [about(content_hash=content_hash) for content_hash in hashes]
 
 
-async def _signatures(target: BlockTarget) -> dict[str, tuple[int, ...]]:
+def _signatures(receipts: Sequence[Receipt]) -> dict[str, tuple[int, ...]]:
     """Of what was scanned: content that never was has none, so its copies are not found."""
+    return {receipt.content_hash: receipt.report.signature for receipt in receipts}
+
+
+async def _read_receipts(target: BlockTarget) -> list[Receipt]:
     read = await get_kv().get_many(target.receipts.values())
     if read.failed:
         raise Unavailable("The receipts of this skill could not be read.")
-    receipts = map(read_receipt, read.found.values())
-    return {receipt.content_hash: receipt.report.signature for receipt in receipts}
+    return list(map(read_receipt, read.found.values()))

@@ -2,17 +2,25 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from shared.db import get_content
 from shared.errors import ConditionFailed, NotFound, Unavailable
 from shared.evidence.blocklist import block_keys, block_reason, find_block
-from shared.evidence.receipt_store import Receipt, deciding_rules
+from shared.evidence.receipt_store import LOOK_ALIKE, Receipt, deciding_rules
 from shared.marketplace.diffs import count_files
 from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_admin import unblocked
-from shared.marketplace.skill_index import LOOK_ALIKE, look_alike_put, try_to_index
+from shared.marketplace.skill_index import (
+    first_put,
+    is_known_owner,
+    known_owner_put,
+    look_alike_puts,
+    owner_puts,
+    try_to_index,
+)
 from shared.marketplace.skill_store import alias_put, counts_put, new_counts, skill_writes, unchanged_check, version_put
 from shared.records.skills import (
     Skill,
@@ -38,6 +46,7 @@ class _Publication(NamedTuple):
     diff_summary: str
     report: ScanReport
     scanners: Sequence[str]
+    is_new_owner: bool = False
 
 
 class _Obstacle(NamedTuple):
@@ -46,7 +55,9 @@ class _Obstacle(NamedTuple):
     parked_by: str
 
 
-async def publish(submission: Submission, receipt: Receipt, current: Skill | None) -> Submission:
+async def publish(
+    submission: Submission, receipt: Receipt, current: Skill | None, knows_owner: bool | None = None
+) -> Submission:
     """From the stored bytes, if they are what was scanned. The move, the skill, its version, its short name and the
     requests to external scanners are one transaction: a worker that dies right after it leaves nothing out."""
     assert submission.content_hash  # it was set when the submission was approved
@@ -54,19 +65,22 @@ async def publish(submission: Submission, receipt: Receipt, current: Skill | Non
     obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files))
     if obstacle:
         return await _park(submission, obstacle)
+    if knows_owner is None and current is None:
+        knows_owner = await is_known_owner(submission.skill_name)
     publication = await _prepare(submission, receipt.report, current, files)
-    # An entry added during the scan found no skill to block, so the transaction itself checks the blocklist.
-    keys = block_keys(submission.skill_name, submission.source, submission.content_hash)
+    publication = publication._replace(is_new_owner=current is None and not knows_owner)
+    is_first = publication.is_new and submission.copy_of is None
+    move_at, writes = partial(_move, submission, publication.version), partial(_all_writes, publication)
     try:
-        published = await commit(
-            lambda at: _move(submission, publication.version, at),
-            lambda change: [*_writes(publication, change.after), *(Check(key, ABSENT) for key in keys)],
-        )
+        published = await commit(move_at, partial(writes, is_first))
     except ConditionFailed:
         entry = await find_block(submission.skill_name, submission.source, submission.content_hash)
-        if entry is None:
+        if entry:
+            return await _park(submission, _Obstacle(State.BLOCKED, block_reason(entry), "blocklist"))
+        if not is_first:
             raise
-        return await _park(submission, _Obstacle(State.BLOCKED, block_reason(entry), "blocklist"))
+        # This content was published here before, by this skill or, a moment ago, by another one.
+        published = await commit(move_at, partial(writes, False))
     await _follow_up(publication, published)
     return published
 
@@ -125,6 +139,14 @@ def _move(submission: Submission, version: str, at: datetime) -> Change:
     return move(submission, submission.publish_as, "worker", at, reason, published_version=version)
 
 
+def _all_writes(publication: _Publication, is_first: bool, change: Change) -> list[Write]:
+    submission = change.after
+    # An entry added during the scan found no skill to block, so the transaction itself checks the blocklist.
+    keys = block_keys(submission.skill_name, submission.source, submission.content_hash)
+    first = [first_put(submission.content_hash or "", submission.skill_name, ABSENT)] if is_first else []
+    return [*_writes(publication, submission), *(Check(key, ABSENT) for key in keys), *first]
+
+
 def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     current = publication.current
     if current and not publication.is_new:
@@ -134,7 +156,11 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]
     if current is None:
         writes.append(counts_put(new_counts(skill), expect=None))
-        writes += [] if LOOK_ALIKE in deciding_rules(publication.report) else [look_alike_put(skill.name)]
+        # An approved look-alike does not take the place of the name that it looks like.
+        is_alike = LOOK_ALIKE in deciding_rules(publication.report)
+        writes += [] if is_alike else look_alike_puts(skill.name)
+        writes += owner_puts(skill.name) if publication.is_new_owner and not is_alike else []
+        writes += [known_owner_put(skill.name)] if publication.is_new_owner else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 
@@ -189,6 +215,8 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         folder=folder_spelled(submission.skill_name, submission.skill_path, submission.repo_url),
         rule_set=submission.rule_set,
         unscanned=submission.unscanned,
+        has_own_findings=submission.has_own_findings,
+        copy_of=submission.copy_of,
         versions=current.versions + 1 if current else 1,
         record_version=current.record_version + 1 if current else 1,
         was_blocked=current.was_blocked if current else False,

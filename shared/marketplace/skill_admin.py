@@ -6,14 +6,21 @@ versions are all yanked is in no list but can still be viewed. Delete: a tombsto
 more, and its name is never used again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 import msgspec
 
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, LostLease, NotFound, Unavailable
-from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, read_receipt, receipt_key
+from shared.evidence.receipt_store import (
+    Receipt,
+    clearance_of,
+    clearance_put,
+    read_receipt,
+    receipt_key,
+    with_own_findings,
+)
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.external_scan_dispatch import configured_scanners
 from shared.marketplace.external_scan_store import scan_requests
@@ -27,12 +34,17 @@ from shared.submissions.submission_store import commit, find_submission
 
 
 async def block_skill(
-    name: str, reason: str, actor: str, severity: str = "high", also: Sequence[Write] = ()
+    name: str,
+    reason: str,
+    actor: str,
+    severity: str = "high",
+    also: Sequence[Write] = (),
+    files: Collection[str] = (),
 ) -> Submission | None:
     """Removed from the marketplace at once: one field on the skill, never a fan-out. Its submission moves with it, and
     the blocklist stops it and its copies."""
     skill = await get_skill(name)
-    kept_out = await blocking_writes(block_target(skill), reason, severity)
+    kept_out = await blocking_writes(block_target(skill), reason, severity, files)
     return await _commit_with_submission(skill, blocked(skill, reason), reason, actor, [*kept_out, *also])
 
 
@@ -103,7 +115,7 @@ async def _cleared_by(skill: Skill, submission: Submission | None, actor: str, r
     receipt = await _find_last_receipt(skill, submission)
     if receipt is None or not (skill.is_blocked_by_rule or receipt.report.verdict == "FAIL"):
         return []
-    return [clearance_put(clearance_of(receipt, actor.removeprefix("admin:"), reason, now()))]
+    return [clearance_put(skill.name, clearance_of(receipt, actor.removeprefix("admin:"), reason, now()))]
 
 
 async def _find_last_receipt(skill: Skill, submission: Submission | None) -> Receipt | None:
@@ -114,7 +126,9 @@ async def _find_last_receipt(skill: Skill, submission: Submission | None) -> Rec
     read = await get_kv().get_many(keys)
     if read.failed:
         raise Unavailable("The receipt of this skill could not be read.")
-    return max(map(read_receipt, read.found.values()), key=lambda receipt: receipt.ended_at, default=None)
+    last = max(map(read_receipt, read.found.values()), key=lambda receipt: receipt.ended_at, default=None)
+    has_own = submission is not None and (skill.has_own_findings or submission.has_own_findings)
+    return await with_own_findings(last, submission) if last and submission and has_own else last
 
 
 async def _commit_with_submission(

@@ -11,36 +11,85 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed, Unavailable
-from shared.marketplace.skill_store import counts_put, facet_partition, read_skills, skill_put, write_counts
+from shared.marketplace.skill_store import (
+    UPLOADS_OWNER,
+    counts_put,
+    facet_partition,
+    read_skills,
+    skill_put,
+    write_counts,
+)
+from shared.records.look_alikes import is_look_alike, skeleton, sought_forms, stem, stored_forms
 from shared.records.search_words import LONGEST_WORD, joined, look_alike, skill_words
 from shared.records.skills import Skill, full_name, split_name
 from shared.storage.documents import encode, stamp
-from shared.storage.kv import Key, Put, Query, Write, query_shards
+from shared.storage.kv import Expect, Key, Put, Query, Write, query_shards
 from shared.submissions.word_index import word_puts
 from shared.telemetry import logger
 
 FACETS = ("category", "tier", "author")
 WORDS = "find"
 NAMES = "named"
-LOOK_ALIKE = "NAME-LOOK-ALIKE"  # the rule for a new name that people mistake for a published one
 
 
-def look_alike_key(name: str) -> Key:
-    return Key(f"alike:{look_alike(name)}")
+def look_alike_keys(name: str) -> list[Key]:
+    """Of the name as people read it, and of the parts that nobody may add something to."""
+    owner, repo, slug = split_name(name)
+    forms = (look_alike(name), f"{stem(owner)}/{skeleton(repo)}/{skeleton(slug)}")
+    return [Key(f"alike:{form}") for form in dict.fromkeys(forms)]
 
 
-def look_alike_put(name: str) -> Put:
-    return Put(look_alike_key(name), encode({"name": name}))
+def look_alike_puts(name: str) -> list[Put]:
+    return [Put(key, encode({"name": name})) for key in look_alike_keys(name)]
 
 
-def decode_look_alike(doc: str) -> str:
+def owner_keys(name: str) -> list[Key]:
+    """Where an owner that people take for this one's would be found."""
+    owner = split_name(name).owner
+    return [] if owner == UPLOADS_OWNER else [Key(f"alike-owner:{form}") for form in sorted(sought_forms(owner))]
+
+
+def owner_puts(name: str) -> list[Put]:
+    owner = split_name(name).owner
+    forms = () if owner == UPLOADS_OWNER else sorted(stored_forms(owner))
+    return [Put(Key(f"alike-owner:{form}"), encode({"name": name})) for form in forms]
+
+
+def known_owner_key(name: str) -> Key:
+    """There for every owner that has published here: a person compared it with its look-alikes, or it had none."""
+    return Key(f"owner:{split_name(name).owner.lower()}")
+
+
+def known_owner_put(name: str) -> Put:
+    return Put(known_owner_key(name), encode({"name": name}))
+
+
+async def is_known_owner(name: str) -> bool:
+    return await get_kv().get(known_owner_key(name)) is not None
+
+
+def first_key(content_hash: str) -> Key:
+    return Key(f"first:{content_hash}")
+
+
+def first_put(content_hash: str, name: str, expect: Expect | None = None) -> Put:
+    """Which skill published this content here first."""
+    return Put(first_key(content_hash), encode({"name": name}), expect=expect)
+
+
+def decode_name(doc: str) -> str:
     name: str = msgspec.json.decode(doc)["name"]
     return name
 
 
 def is_confusable(name: str, other: str) -> bool:
-    """Within one repository nothing is confused: its owner chose both names."""
-    return split_name(name.lower())[:2] != split_name(other.lower())[:2]
+    """Within one repository nothing is confused: its owner chose both names. Of one owner, what reads the same is."""
+    mine, theirs = split_name(name.lower()), split_name(other.lower())
+    return mine[:2] != theirs[:2] and (mine.owner != theirs.owner or look_alike(name) == look_alike(other))
+
+
+def has_look_alike_owner(name: str, other: str) -> bool:
+    return is_look_alike(split_name(name).owner, split_name(other).owner)
 
 
 def index_puts(skill: Skill) -> list[Put]:

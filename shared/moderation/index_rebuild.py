@@ -13,8 +13,9 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed
-from shared.marketplace.skill_index import facet_of, index_puts, look_alike_put
+from shared.marketplace.skill_index import facet_of, first_put, index_puts, known_owner_put, look_alike_puts, owner_puts
 from shared.marketplace.skill_store import ReadSkills, counts_put, get_page_of_names, new_counts, read_skills
+from shared.records.skills import Skill, full_name
 from shared.storage.kv import ABSENT, Expect, Key, Put, Write
 from shared.submissions.submission_store import get_page_of_ids, get_submissions_fresh, words_of
 
@@ -50,13 +51,19 @@ async def write_in_chunks(writes: Sequence[Write]) -> None:
 async def _repair_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
     read = await read_skills(names)
     skills = [read.skills[name] for name in names if name in read.skills]
-    look_alikes: dict[Key, Put] = {}
-    for put in (look_alike_put(skill.name) for skill in skills):
-        look_alikes.setdefault(put.key, put)
+    first: dict[Key, Put] = {}  # of names that look alike, and of skills with the same content
+    for put in (put for skill in skills for put in _puts_of_the_first(skill)):
+        first.setdefault(put.key, put)
     wanted = [put for skill in skills for put in index_puts(skill)]
-    missing, failed = await _repair([*wanted, *look_alikes.values()])
+    missing, failed = await _repair([*wanted, *first.values()])
     counted = await _repair_counts(read)
     return {**missing, **({"installs": counted} if counted else {})}, [*read.failed, *failed]
+
+
+def _puts_of_the_first(skill: Skill) -> list[Put]:
+    name = full_name(skill)
+    owned = [*owner_puts(name), known_owner_put(name)]
+    return [*look_alike_puts(name), *owned, first_put(skill.content_hash, skill.name)]
 
 
 async def _repair_submissions(ids: Sequence[str]) -> tuple[dict[str, int], list[str]]:

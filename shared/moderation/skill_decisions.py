@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from shared.access.audit import audit_put, reason_of
@@ -85,10 +86,11 @@ async def remove_from_blocklist(entry_id: str, by: AdminToken, why: str) -> Remo
     return Removed(entry, [skill.name for skill in found.skills if skill.is_blocked], found.failed)
 
 
-async def block_skill(name: str, by: AdminToken, why: str) -> Skill:
-    """With its submission; its name and content are added to the blocklist, which also stops copies."""
+async def block_skill(name: str, by: AdminToken, why: str, files: Collection[str] = ()) -> Skill:
+    """With its submission; its name and content are added to the blocklist, which also stops copies. `files`: what the
+    block rests on, where that is not what the scan found."""
     skill, reason, audit = await _about(name, "block skill", by, why)
-    await skill_admin.block_skill(skill.name, reason, f"admin:{by.name}", also=[audit])
+    await skill_admin.block_skill(skill.name, reason, f"admin:{by.name}", also=[audit], files=files)
     return await get_skill(skill.name)
 
 

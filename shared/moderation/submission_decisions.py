@@ -3,7 +3,7 @@
 The admin pages and the admin API call the same functions, so a rule about roles or reasons holds in both.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,7 +65,7 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     unlisted = await unlisted_checks(_block_target(submission, skill))
     fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
     certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
-    clearance = clearance_put(clearance_of(receipt, by.name, reason, now()))
+    clearance = clearance_put(submission.skill_name, clearance_of(receipt, by.name, reason, now()))
     lifted, writes = _lift(skill)
     also = [clearance, *unlisted, *writes]
     approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
@@ -79,13 +79,16 @@ async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None 
     return await _decide(submission, State.REJECTED, "reject", by, reason, seen)
 
 
-async def block(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
-    """Until a person lifts it: its published skill is removed at once, and copies of it are stopped."""
+async def block(
+    submission_id: str, by: AdminToken, why: str, seen: int | None = None, files: Collection[str] = ()
+) -> Submission:
+    """Until a person lifts it: its published skill is removed at once, and copies of it are stopped. `files`: what the
+    block rests on, where that is not what the scan found."""
     require_role(by, "admin")
     reason = _reason(why)
     submission = await get_submission(submission_id)
     skill = await _published(submission)
-    kept_out = await blocking_writes(_block_target(submission, skill), reason)
+    kept_out = await blocking_writes(_block_target(submission, skill), reason, files=files)
     also = [*kept_out, *(skill_writes(skill, blocked(skill, reason)) if skill else [])]
     return await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
 

@@ -31,6 +31,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     rule_set: str | None = None
     # What of its source no scan could read, as its receipt names it.
     unscanned: str = msgspec.field(default="", name="unseen")
+    has_own_findings: bool = False  # as of its submission
+    copy_of: str | None = None  # the skill that published its content here first
     versions: int = 1
     record_version: int = 1
     is_blocked: bool = False

@@ -107,6 +107,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     # A fingerprint of what no scan could read beside the content.
     unscanned: str = msgspec.field(default="", name="unseen")
     commit: str | None = None
+    has_own_findings: bool = False  # about this skill, not about its content: stored apart from the receipt
+    copy_of: str | None = None  # the skill that published exactly this content here first
     scanned_commit: str | None = None  # the commit that content, verdict and score are of
     ref: str | None = None  # None: the head of the default branch, or an upload
     repo_id: int | None = None

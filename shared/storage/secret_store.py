@@ -1,4 +1,5 @@
-"""Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes.
+"""Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes. The key
+that signs admin sessions is a secret of its own, which only the function of the admin pages is given.
 
 No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
 never "no secret": every caller fails closed.
@@ -7,7 +8,8 @@ never "no secret": every caller fails closed.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Protocol
+from functools import partial
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
@@ -17,6 +19,8 @@ from shared.settings import Settings
 from shared.timing import SECRET_TTL
 
 SHORTEST_SECRET = 32
+Key = Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # with an empty key anyone could sign
+T = TypeVar("T")
 
 
 class AdminToken(msgspec.Struct, frozen=True):
@@ -26,7 +30,7 @@ class AdminToken(msgspec.Struct, frozen=True):
 
 
 class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    signing_key: Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # with an empty key anyone could sign
+    signing_key: Key
     admin_tokens: list[AdminToken] = []
     webhook_secrets: dict[str, str] = {}
     github_token: str | None = None
@@ -37,36 +41,61 @@ class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return secret if len(secret) >= SHORTEST_SECRET else None
 
 
+class SessionSecret(msgspec.Struct, frozen=True, rename="camel"):
+    session_key: Key
+
+
 class Secrets(Protocol):
     async def get(self) -> SecretValues: ...
 
+    async def get_session_key(self) -> str: ...
+
+
+Read = Callable[[], Awaitable[str]]
+
 
 class CachedSecrets:
-    def __init__(self, read: Callable[[], Awaitable[str]], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, read: Read, now: Callable[[], float] = time.monotonic, read_session_secret: Read | None = None
+    ) -> None:
         self._read = read
+        self._read_session_secret = read_session_secret
         self._now = now
-        self._values: SecretValues | None = None
-        self._read_at = 0.0
+        self._values: dict[type, tuple[float, Any]] = {}
 
     async def get(self) -> SecretValues:
-        if self._values is None or self._now() - self._read_at > SECRET_TTL.total_seconds():
-            self._values = _parse(await self._read())
-            self._read_at = self._now()
-        return self._values
+        return await self._cached(self._read, SecretValues)
+
+    async def get_session_key(self) -> str:
+        if self._read_session_secret is None:
+            raise Unavailable("This function has no key for admin sessions.")
+        return (await self._cached(self._read_session_secret, SessionSecret)).session_key
+
+    async def _cached(self, read: Read, type_: type[T]) -> T:
+        read_at, value = self._values.get(type_, (0.0, None))
+        if value is None or self._now() - read_at > SECRET_TTL.total_seconds():
+            value = _parse(await read(), type_)
+            self._values[type_] = (self._now(), value)
+        return value  # type: ignore[no-any-return]  # what is stored under a type is of that type
 
 
 def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any]]]) -> CachedSecrets:
-    async def from_file() -> str:
-        return await asyncio.to_thread(_read_file, settings.secrets_file or "")
+    def reader(file: str | None, secret_id: str) -> Read:
+        return partial(asyncio.to_thread, _read_file, file) if file else partial(_read_from_aws, wire, secret_id)
 
-    async def from_aws() -> str:
-        try:
-            answer = await wire("GetSecretValue", {"SecretId": settings.secret_id})
-        except (BotoCoreError, ClientError) as error:
-            raise Unavailable("The secret cannot be read.") from error
-        return str(answer["SecretString"])
+    session_id, session_file = settings.session_secret_id, settings.session_secret_file
+    return CachedSecrets(
+        reader(settings.secrets_file, settings.secret_id),
+        read_session_secret=reader(session_file, session_id or "") if session_id or session_file else None,
+    )
 
-    return CachedSecrets(from_file if settings.secrets_file else from_aws)
+
+async def _read_from_aws(wire: Callable[..., Awaitable[dict[str, Any]]], secret_id: str) -> str:
+    try:
+        answer = await wire("GetSecretValue", {"SecretId": secret_id})
+    except (BotoCoreError, ClientError) as error:
+        raise Unavailable("The secret cannot be read.") from error
+    return str(answer["SecretString"])
 
 
 def _read_file(path: str) -> str:
@@ -79,9 +108,9 @@ def _read_file(path: str) -> str:
         raise Unavailable("The secrets file is not text.") from None
 
 
-def _parse(text: str) -> SecretValues:
+def _parse(text: str, type_: type[T]) -> T:
     try:
-        return msgspec.json.decode(text, type=SecretValues)
+        return msgspec.json.decode(text, type=type_)
     except msgspec.MsgspecError:
         # Not chained: the parser's message may quote the secret.
         raise Unavailable("The secret does not have the format that docs/security.md describes.") from None

@@ -3,6 +3,7 @@
 from shared.db import now
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.evidence.blocklist import add_block, entry_for
+from shared.marketplace.blocking import published_by_others
 from shared.marketplace.external_scan_dispatch import claim_lost, get_claimed_scan
 from shared.marketplace.external_scan_store import replace_scan
 from shared.marketplace.skill_admin import block_skill, source_of
@@ -36,6 +37,8 @@ async def on_critical(name: str, content_hash: str, reason: str, actor: str) -> 
     for _ in range(TRIES):
         try:
             skill = await get_skill(name)
+            if skill.content_hash != content_hash and await published_by_others(name, [content_hash]):
+                return  # another skill's content: it is scanned there
             if skill.content_hash != content_hash:
                 await add_block(entry_for(skill.name, reason, source_of(skill), "critical", content_hash))
             else:

@@ -11,7 +11,7 @@ import msgspec
 from shared.db import get_queue, now
 from shared.errors import Deferred, LostLease, Unavailable
 from shared.evidence.blocklist import block_reason, find_block
-from shared.evidence.receipt_store import receipt_put
+from shared.evidence.receipt_store import receipt_puts
 from shared.marketplace.publishing import publish
 from shared.records.submissions import ACTIVE_STATES, Delivery, State, Submission, claimed_by, is_superseded
 from shared.submissions.pause import PAUSE_KEY, Pause, pause_of
@@ -102,10 +102,10 @@ async def _attempt(held: LeasedSubmission, time_left: timedelta) -> Processed:
         async with asyncio.timeout(time_left.total_seconds()):
             outcome = await verify(held)
             receipt = outcome.receipt
-            also = receipt_put(receipt) if receipt else None
+            also = receipt_puts(receipt, held.submission.id) if receipt else []
             await held.move(outcome.state, outcome.reason, also, parked_by=outcome.parked_by, **outcome.facts)
             if receipt and outcome.state is State.AUTO_APPROVED:
-                held.submission = await publish(held.submission, receipt, outcome.skill)
+                held.submission = await publish(held.submission, receipt, outcome.skill, outcome.knows_owner)
     except LostLease:
         raise
     except Deferred as deferred:

@@ -12,11 +12,11 @@ from shared.errors import ConditionFailed, Conflict, Unavailable
 from shared.evidence.receipt_store import (
     Clearance,
     Receipt,
-    clearance_key,
-    read_clearance,
+    own_findings,
     read_receipt,
     receipt_key,
     receipt_put,
+    receipt_puts,
 )
 from shared.marketplace.skill_admin import block_by_rule
 from shared.marketplace.skill_store import enumerate_published_skills, put_rescanned
@@ -27,7 +27,9 @@ from shared.storage.kv import Key, Put
 from shared.submissions.submission_store import find_submission
 from shared.telemetry import count, logger
 from shared.timing import RESCAN_BUDGET, seconds_left
-from shared.verification.verification import SOURCE_RULES, summary_of, with_likeness
+from shared.verification.clearances import clearance_keys, find_clearance
+from shared.verification.likeness import with_likeness
+from shared.verification.verification import SOURCE_RULES, summary_of
 
 RESCAN_LIMIT = 500  # a run; the rest is next
 LONGEST_RESCAN = timedelta(seconds=30)  # a scan takes 20 s at most
@@ -81,10 +83,12 @@ async def rescan(skill: Skill) -> Rescanned:
     """From the stored bytes. The new receipt is written either way."""
     receipt, clearance = await _scan_again(skill)
     report = receipt.report
-    await get_kv().put(receipt_put(receipt))
     worse = is_worse(report, skill) and not (clearance and clearance.covers(receipt))
+    puts = receipt_puts(receipt, skill.submission_id) if worse else [receipt_put(receipt)]
+    await get_kv().transact(lambda: puts)
     if worse:
         learned: dict[str, str | int] = {"rule_set": receipt.rule_set, "verdict": report.verdict, "score": report.score}
+        learned["has_own_findings"] = bool(own_findings(report))
         reason = f"A newer rule set found: {summary_of(report)}"
         await block_by_rule(skill, reason, **learned)
     else:
@@ -111,7 +115,7 @@ async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
     """What the judge said of this content, and what only its source could see, stays true under newer rules."""
     started_at = now()
     files = await get_content().get_files(skill.content_hash)
-    report = await with_likeness(await asyncio.to_thread(scan_skill, files))
+    report = await with_likeness(await asyncio.to_thread(scan_skill, files), skill)
     # After the scan, which takes its time: a worker may have had the same content judged meanwhile.
     unscanned, receipts, clearance = await _evidence_of(skill)
     if unscanned and receipts:
@@ -139,9 +143,9 @@ async def _evidence_of(skill: Skill) -> tuple[str, list[Receipt], Clearance | No
     decided = submission if submission and is_same else skill
     rule_sets = [RULE_SET_VERSION, decided.rule_set or "", skill.rule_set or ""]
     keys = [receipt_key(content_hash, rule_set, decided.unscanned) for rule_set in rule_sets]
-    read = await get_kv().get_many([*keys, clearance_key(content_hash)])
+    read = await get_kv().get_many([*keys, *clearance_keys(skill.name, content_hash)])
     if read.failed:
         raise Unavailable("What is known of this content could not be read.")
     receipts = [read_receipt(read.found[key]) for key in dict.fromkeys(keys) if key in read.found]
-    cleared = read.found.get(clearance_key(content_hash))
-    return decided.unscanned, receipts, None if cleared is None else read_clearance(cleared)
+    clearance = await find_clearance(read.found, skill.name, content_hash, skill.submission_id)
+    return decided.unscanned, receipts, clearance

@@ -9,30 +9,40 @@ import msgspec
 
 from shared.db import get_content, get_kv, get_settings, now
 from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
-from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, find_similar, worst_entry
+from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, worst_entry
 from shared.evidence.judge import Judgement, NotJudged, judge_skill
 from shared.evidence.receipt_store import (
+    LOOK_ALIKE,
     Clearance,
     Receipt,
-    clearance_key,
-    read_clearance,
+    about_content,
+    own_findings,
     read_receipt,
     receipt_key,
 )
 from shared.github.archive import AnomalyKind
 from shared.marketplace.publishing import deleted_reason
-from shared.marketplace.skill_index import LOOK_ALIKE, decode_look_alike, is_confusable, look_alike_key
+from shared.marketplace.skill_index import (
+    decode_name,
+    first_key,
+    has_look_alike_owner,
+    is_confusable,
+    known_owner_key,
+    look_alike_keys,
+    owner_keys,
+)
 from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
 from shared.storage.content import content_hash_of
-from shared.storage.kv import Put
+from shared.storage.kv import Key, Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
 from shared.submissions.submission_store import commit, find_by_identity, find_submission, identity_put, words_of
+from shared.verification.clearances import clearance_keys, find_clearance
+from shared.verification.likeness import with_likeness
 
-NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
 
 
@@ -42,11 +52,9 @@ class LeasedSubmission:
     def __init__(self, submission: Submission) -> None:
         self.submission = submission
 
-    async def move(self, to: State, reason: str | None = None, also: Put | None = None, **set_: Any) -> None:
+    async def move(self, to: State, reason: str | None = None, also: Sequence[Put] = (), **set_: Any) -> None:
         before = self.submission
-        self.submission = await commit(
-            lambda at: move(before, to, "worker", at, reason, **set_), lambda _: [also] if also else []
-        )
+        self.submission = await commit(lambda at: move(before, to, "worker", at, reason, **set_), lambda _: also)
 
     def learn(self, **facts: Any) -> None:
         """Stored with the next move, whichever it is."""
@@ -62,6 +70,7 @@ class Outcome(NamedTuple):
     facts: Mapping[str, Any] = MappingProxyType({})  # for the record
     receipt: Receipt | None = None
     skill: Skill | None = None  # published under this name before
+    knows_owner: bool | None = None  # whether its owner has published here before; None: not looked up
 
 
 async def verify(held: LeasedSubmission) -> Outcome:
@@ -81,11 +90,11 @@ async def verify(held: LeasedSubmission) -> Outcome:
     if refusal_reason := await _find_name_conflict(held.submission, known.skill, content_hash):
         return Outcome(State.REJECTED, refusal_reason)
     await _store(held.submission, fetched)
-    receipt = await _compare_again(known.receipt) if known.receipt else await _scan(fetched, content_hash)
-    receipt = _with_name_finding(receipt, known.confused_with)
+    receipt = known.receipt or await _scan(fetched, content_hash)
+    receipt = await _with_own_findings(receipt, known, None if _is_vendor(fetched) else known.confused_with)
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
-    facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit}
-    return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill)
+    facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit, "copy_of": known.copy_of}
+    return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill, known.knows_owner)
 
 
 class _Known(NamedTuple):
@@ -96,6 +105,8 @@ class _Known(NamedTuple):
     clearance: Clearance | None
     skill: Skill | None
     confused_with: str | None  # a published name that people take this new one for
+    copy_of: str | None  # another skill that published this content first
+    knows_owner: bool
 
 
 async def _fetch(held: LeasedSubmission) -> Fetched:
@@ -109,25 +120,37 @@ async def _fetch(held: LeasedSubmission) -> Fetched:
 
 async def _read_known(submission: Submission, content_hash: str, unscanned: str) -> _Known:
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
-    receipt, clearance = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_key(content_hash)
-    skill, alike = skill_key(submission.skill_name), look_alike_key(submission.skill_name)
-    read = await get_kv().get_many([*blocks, receipt, clearance, skill, alike])
+    name = submission.skill_name
+    receipt, cleared = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_keys(name, content_hash)
+    skill, owner, first = skill_key(name), known_owner_key(name), first_key(content_hash)
+    alike = [*look_alike_keys(name), *owner_keys(name)]
+    read = await get_kv().get_many([*blocks, receipt, *cleared, skill, owner, first, *alike])
     if read.failed:
         raise Unavailable("Not everything that is known of this skill could be read.")
     docs = read.found
     return _Known(
         block=worst_entry(docs[key] for key in blocks if key in docs),
         receipt=read_receipt(docs[receipt]) if receipt in docs else None,
-        clearance=read_clearance(docs[clearance]) if clearance in docs else None,
+        clearance=await find_clearance(docs, name, content_hash, submission.id),
         skill=decode_skill(docs[skill]) if skill in docs else None,
-        confused_with=None if skill in docs else _confused_with(submission.skill_name, docs.get(alike)),
+        confused_with=None if skill in docs else _confused_with(name, docs),
+        copy_of=_copied(name, docs.get(first)),
+        knows_owner=owner in docs,
     )
 
 
-def _confused_with(name: str, alike: str | None) -> str | None:
-    """Checked only for a new name: an approved one was reviewed with this finding."""
-    other = None if alike is None else decode_look_alike(alike)
-    return other if other and is_confusable(name, other) else None
+def _confused_with(name: str, docs: Mapping[Key, str]) -> str | None:
+    """Checked only for a new name: an approved one was reviewed with this finding. So is an owner, with its first."""
+    named = [decode_name(docs[key]) for key in look_alike_keys(name) if key in docs]
+    if other := next((other for other in named if is_confusable(name, other)), None):
+        return other
+    owned = [] if known_owner_key(name) in docs else [decode_name(docs[key]) for key in owner_keys(name) if key in docs]
+    return next((other for other in owned if has_look_alike_owner(name, other)), None)
+
+
+def _copied(name: str, first: str | None) -> str | None:
+    other = None if first is None else decode_name(first)
+    return other if other and other.lower() != name.lower() else None
 
 
 async def _claim_identity(held: LeasedSubmission, fetched: Fetched) -> str | None:
@@ -182,22 +205,11 @@ async def _find_name_conflict(submission: Submission, skill: Skill | None, conte
     )
 
 
-async def _compare_again(receipt: Receipt) -> Receipt:
-    """Blocked content changes while this content stays the same, so they are compared each time."""
-    own = tuple(finding for finding in receipt.report.findings if finding.rule != NEAR_DUPLICATE)
-    report = await with_likeness(msgspec.structs.replace(receipt.report, findings=own).adding([]))
-    return msgspec.structs.replace(receipt, report=report)
-
-
-def _with_name_finding(receipt: Receipt, confused_with: str | None) -> Receipt:
-    """A receipt is of content and may come from another name, so this finding is made each time."""
-    report = receipt.report
-    about_content = tuple(finding for finding in report.findings if finding.rule != LOOK_ALIKE)
-    if confused_with is None and about_content == report.findings:
-        return receipt
+async def _with_own_findings(receipt: Receipt, known: _Known, confused_with: str | None) -> Receipt:
+    """Made each time: a receipt may come from another skill with this content, and what is blocked changes."""
+    report = await with_likeness(about_content(receipt.report), known.skill)
     about_name = [finding_for(LOOK_ALIKE, "SKILL.md", confused_with)] if confused_with else []
-    report = msgspec.structs.replace(report, findings=about_content).adding(about_name)
-    return msgspec.structs.replace(receipt, report=report)
+    return msgspec.structs.replace(receipt, report=report.adding(about_name) if about_name else report)
 
 
 async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
@@ -208,18 +220,10 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
         rule_set=RULE_SET_VERSION,
         started_at=started_at,
         ended_at=now(),
-        report=await with_likeness(report),
+        report=report,
         commit=fetched.place.pinned.commit if fetched.place else None,
         unscanned=fetched.unscanned,
     )
-
-
-async def with_likeness(report: ScanReport) -> ScanReport:
-    alike = await find_similar(report.signature)
-    if alike is None:
-        return report
-    excerpt = f"{alike[1]:.0%} in common with blocked content {alike[0][:12]}"
-    return report.adding([finding_for(NEAR_DUPLICATE, "SKILL.md", excerpt)])
 
 
 def scan_fetched(fetched: Fetched) -> ScanReport:
@@ -272,6 +276,7 @@ def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
     return {
         "content_hash": receipt.content_hash,
         "unscanned": receipt.unscanned,
+        "has_own_findings": bool(own_findings(receipt.report)),
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
         "score": receipt.report.score if is_usable else None,

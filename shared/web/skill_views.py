@@ -58,6 +58,7 @@ class SkillView(NamedTuple):
     submission_id: str
     is_blocked: bool
     is_tainted: bool
+    copy_of: str | None
     is_yanked: bool
     block_reason: str | None
 
@@ -127,6 +128,7 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         submission_id=skill.submission_id,
         is_blocked=skill.is_blocked,
         is_tainted=is_tainted,
+        copy_of=skill.copy_of,
         is_yanked=skill.is_yanked,
         block_reason=skill.block_reason,
     )

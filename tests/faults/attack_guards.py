@@ -7,7 +7,7 @@ import msgspec
 
 from shared.submissions.admission import Room
 from tests.faults.guards import Guard
-from tests.faults.switches import always, in_result, value, within
+from tests.faults.switches import always, in_result, no_effect, value, within
 
 SHARED = "tests/integration/test_shared_repositories.py::"
 HTTP = "tests/integration/test_github_http.py::"
@@ -78,6 +78,22 @@ def _any_role(original):
 
 def _asking_about_all(original):
     return lambda verdict, *about: verdict == "FAIL" or original(verdict, *about)
+
+
+def _under_the_common_key(original):
+    from shared.access.signing import sign
+
+    return sign
+
+
+def _certain_of_any_likeness(original):
+    from shared.evidence.receipt_store import NEAR_DUPLICATE
+    from shared.scanner import finding_for
+
+    async def finding(report, blocked, skill):
+        return finding_for(NEAR_DUPLICATE, "SKILL.md", blocked.content_hash)
+
+    return finding
 
 
 def _approving(certain, because):
@@ -197,6 +213,38 @@ ATTACK_GUARDS = [
         "a look-alike of a published name is a finding",
         {"shared.verification.verification:_confused_with": always(None)},
     ),
+    Guard(
+        "an owner that looks like a published one is a finding",
+        {"shared.verification.verification:has_look_alike_owner": always(False)},
+    ),
+    Guard(
+        "a near copy is certain only with what the block rested on",
+        {"shared.verification.likeness:_finding": _certain_of_any_likeness},
+    ),
+    Guard(
+        "what the original had before is not what the block rested on",
+        {"shared.verification.likeness:_marks_before": always(set())},
+    ),
+    Guard(
+        "content that another skill published first is not banned",
+        {"shared.marketplace.blocking:published_by_others": always(set())},
+    ),
+    Guard(
+        "findings about a skill are not stored with its content",
+        {"shared.evidence.receipt_store:ABOUT_SKILL": value(())},
+    ),
+    Guard(
+        "an approval is for its skill",
+        {
+            f"shared.{module}:clearance_key": lambda original: lambda name, content_hash: original("any", content_hash)
+            for module in ("verification.clearances", "evidence.receipt_store")
+        },
+    ),
+    Guard(
+        "an old clearance is for the skill it was given for",
+        {"shared.verification.clearances:_is_of": always(True)},
+    ),
+    Guard("a copy names whom it copies", {"shared.verification.verification:_copied": always(None)}),
     Guard("some names are reserved", {"shared.submissions.skill_source:RESERVED_SLUGS": value(frozenset())}),
     Guard("line-by-line comparison is capped", {"shared.marketplace.diffs:MAX_CELLS": value(10**9)}),
     Guard(
@@ -208,6 +256,9 @@ ATTACK_GUARDS = [
     ),
     Guard("tokens are compared", {"shared.access.auth:is_same": ALWAYS_EQUAL}),
     Guard("a revoked token is refused", {"shared.access.auth:get_kv": in_result(within(get=always(None)))}),
+    Guard("an idempotency key belongs to its caller", {"functions.api.submissions:caller_of": always("")}),
+    Guard("a signed-out session is refused", {"functions.html.admin_session:end_session": no_effect()}),
+    Guard("sessions have a key of their own", {"shared.access.sessions:sign_for_session": _under_the_common_key}),
     Guard("the public sees named fields only", {"functions.api.submissions:detail_of": _showing_all}),
     Guard(
         "a body has no other fields",

@@ -192,8 +192,8 @@ GUARDS = [
     Guard(
         "an approval is for its content",
         {
-            f"shared.{module}:clearance_key": lambda original: lambda content_hash: original("any")
-            for module in ("verification.verification", "evidence.receipt_store")
+            f"shared.{module}:clearance_key": lambda original: lambda name, content_hash: original(name, "any")
+            for module in ("verification.clearances", "evidence.receipt_store")
         }
         | {"shared.evidence.receipt_store:Clearance.covers": always(True)},
         [f"{VERIFICATION}test_approving_publishes_once_and_one_changed_byte_is_held_again"],

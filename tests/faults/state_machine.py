@@ -3,15 +3,20 @@
 from collections import Counter
 from datetime import timedelta
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from shared.records.submissions import CATEGORY_OF
+from shared.evidence.block_evidence import BlockEvidence
+from shared.records.submissions import CATEGORY_OF, State
+from shared.storage.content import content_hash_of
 from shared.submissions.submission_list import ListQuery, list_submissions
 from tests.faults.actors import KINDS, SMOOTH, Plan
 from tests.faults.skill_sources import CONTENTS, REPOS
 from tests.faults.world import World
+from tests.support.invariants import histories_of, skills_of
 
+POPULAR = content_hash_of(CONTENTS["popular"])
 NAMES = ("greeter", "greeter-2", "writer")
 STRANGER = "stranger"
 NAMES_OF = {"pause": "held", "down": "unavailable to the end", "lose": "lost reply", "throttle": "throttled"}
@@ -51,6 +56,27 @@ CHANGES = {
     "judge says fail": _judge("fail"),
     "judge forgets the nonce": _judge("wrong nonce"),
 }
+
+
+def check_nobody_pays_or_profits(world):
+    """S33: what is certified was approved itself. S32: no rule blocks a skill for the blocked clone of it."""
+    histories = histories_of(world.dynamo.items)
+    for record in world.records().values():
+        if record.cert_tier == "CERTIFIED":
+            assert any(e.to_state == State.AUTO_APPROVED and e.actor == "admin:anna" for e in histories[record.id]), (
+                f"{record.id} is certified, and no person approved it"
+            )
+    if world.watcher.slack:
+        return  # by whose clock?
+    blocks = [
+        msgspec.json.decode(item.doc, type=BlockEvidence)
+        for key, item in world.dynamo.items.items()
+        if key.pk.startswith("near-evidence:")
+    ]
+    for skill in skills_of(world.dynamo.items):
+        if skill.is_blocked_by_rule and skill.content_hash == POPULAR:
+            later = [block for block in blocks if block.submitted_at > skill.published_at]
+            assert len(later) < len(blocks), f"{skill.name} is blocked for a clone of it"
 
 
 WEATHER = ("index lag", "outage of GitHub", "outage of the judge", "pause")
@@ -173,6 +199,7 @@ class PlatformMachine(RuleBasedStateMachine):
         FIGURES["steps"] += 1
         self.is_sound = False
         self.world.check()
+        check_nobody_pays_or_profits(self.world)
         self.is_sound = True
 
     def teardown(self):

@@ -5,11 +5,13 @@ import logging
 
 import pytest
 
+from shared.evidence.blocklist import find_block
 from shared.github.client import GitHub
-from shared.records.submissions import CATEGORIES
+from shared.records.submissions import CATEGORIES, State
 from shared.submissions import intake
 from shared.telemetry import logger
 from tests.faults import skill_sources as sources
+from tests.faults.state_machine import check_nobody_pays_or_profits
 from tests.faults.world import World
 from tests.support.builders import processed
 from tests.support.memory import GITHUB_TOKEN, FixedSecrets, memory_env, within
@@ -31,6 +33,47 @@ def test_a_judge_that_says_safe_to_everything_publishes_nothing_that_is_known_to
         assert record.state not in CATEGORIES["published"]
     finally:
         world.close()
+
+
+@pytest.fixture
+def world():
+    world = World()
+    yield world
+    world.close()
+
+
+def settled(world, name, content):
+    accepted = world.submit(name, content)
+    world.come_to_rest()
+    return world.records()[accepted.submission.id]
+
+
+@pytest.mark.requirement("S32")
+@pytest.mark.parametrize("content", ["clone", "popular"])
+def test_a_blocked_clone_or_copy_leaves_the_original_published(world, content):
+    original = settled(world, "original", "popular")
+    copy = settled(world, "thief", content)
+    if copy.state == State.TIER1_FAILED:  # a decision, so only an admin's mistake leads to a block by hand
+        world.decide("approve", copy.id)
+    world.decide("block", copy.id)
+    assert world.records()[copy.id].state == State.BLOCKED
+    world.new_rules()
+    assert world.rescan().blocked == []
+    assert world.records()[original.id].state == State.PUBLISHED
+    assert world.ask(lambda: find_block(original.skill_name, original.source, original.content_hash)) is None
+    check_nobody_pays_or_profits(world)
+    world.check_rest()
+
+
+@pytest.mark.requirement("S33")
+def test_a_copy_of_an_approved_skill_is_not_certified(world):
+    original = settled(world, "original", "doubtful")
+    assert original.state == State.ON_HOLD
+    world.decide("approve", original.id)
+    copy = settled(world, "stranger", "doubtful")
+    assert (copy.state, copy.cert_tier, copy.copy_of) == (State.ON_HOLD, None, original.skill_name)
+    check_nobody_pays_or_profits(world)
+    world.check_rest()
 
 
 @pytest.mark.requirement("S20")

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import shared.records.submissions
 import shared.scanner
+import shared.verification.likeness
 import shared.verification.rescan
 import shared.verification.verification
 from functions import consumer, dead_letters
@@ -330,7 +331,8 @@ class World:
         for module in (shared.verification.verification, shared.verification.rescan):
             self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
             self._patches.enter_context(patch.object(module, "scan_skill", scan_now))
-        self._patches.enter_context(patch.object(shared.scanner, "RULE_SET_VERSION", version))
+        for module in (shared.scanner, shared.verification.likeness):
+            self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
 
 
 def _record(message: dict[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,25 @@
 
 import pytest
 
+from shared.db import get_kv
 from shared.evidence.receipt_store import find_receipt
 from shared.marketplace.skill_admin import block_skill
+from shared.marketplace.skill_index import (
+    known_owner_key,
+    known_owner_put,
+    look_alike_keys,
+    look_alike_puts,
+    owner_keys,
+    owner_puts,
+)
 from shared.marketplace.skill_store import find_skill
 from shared.moderation import submission_decisions
+from shared.moderation.index_rebuild import rebuild_index
 from shared.records.submissions import State
 from shared.storage.secret_store import AdminToken
 from shared.submissions import intake
 from shared.submissions.submission_store import get_submission
+from shared.verification.verification import _confused_with
 from tests.support.builders import processed
 from tests.support.memory import memory_env, within
 from tests.support.stub_github import StubGitHub
@@ -121,3 +132,108 @@ async def test_a_look_alike_of_a_blocked_skill_is_held_too(env, stub):
     await within(env, lambda: block_skill(first.skill_name, "steals keys", "admin:anna"))
     assert (await verified(env, stub, "ac-me/skills", text="Quite another text.")).state != State.PUBLISHED
     assert await within(env, lambda: find_skill("ac-me/skills/pdf-tools")) is None
+
+
+# --- owners (S34) ---------------------------------------------------------------------------------------------------
+
+LOOK_LIKE_ACME_INC = [
+    "acrne-inc",
+    "acmeinc",
+    "acme--inc",
+    "acme-lnc",
+    "acme-1nc",
+    "accme-inc",
+    "acme-incs",
+    "acmes-inc",
+    "acme-inc-official",
+    "acme-official",
+    "acmeofficial",
+    "the-acme-inc",
+    "acme-hq",
+    "acmehq",
+    "acme-labs",
+    "acme",
+    "acne-inc",
+    "acm-einc",
+    "acme-ic",
+    "acme-incx",
+    "amce-inc",
+    "аcme-inc",
+]
+
+
+@pytest.mark.requirement("S34")
+@pytest.mark.parametrize("slug", ["pdf-tools", "something-else"])
+@pytest.mark.parametrize("owner", LOOK_LIKE_ACME_INC)
+async def test_an_owner_that_looks_like_one_with_published_skills_is_held_with_a_finding(env, owner, slug):
+    known = await within(env, lambda: _published_as(env, "acme-inc/skills/pdf-tools"))
+    assert known
+    name = f"{owner}/skills/{slug}"
+    assert await within(env, lambda: _confused(name)) == "acme-inc/skills/pdf-tools"
+
+
+@pytest.mark.requirement("S34")
+@pytest.mark.parametrize("owner", ["other", "acme-inc2", "zinc", "acorn", "pacme-intl", "aime", "uploads"])
+async def test_other_owners_with_the_same_repository_and_slug_are_no_look_alikes(env, owner):
+    await within(env, lambda: _published_as(env, "acme-inc/skills/pdf-tools"))
+    assert await within(env, lambda: _confused(f"{owner}/skills/pdf-tools")) is None
+
+
+async def _published_as(env, name):
+    await env.kv.transact(lambda: [*look_alike_puts(name), *owner_puts(name), known_owner_put(name)])
+    return name
+
+
+async def _confused(name):
+    keys = [*look_alike_keys(name), *owner_keys(name), known_owner_key(name)]
+    return _confused_with(name, (await get_kv().get_many(keys)).found)
+
+
+@pytest.mark.requirement("S34")
+async def test_a_look_alike_owner_is_reviewed_once_and_its_other_skills_are_not_held(env, stub):
+    await verified(env, stub, "acme-inc/skills")
+    held = await verified(env, stub, "acme-labs/tools", "csv", "Something quite different.")
+    assert (held.state, held.parked_by) == (State.ON_HOLD, "rule")
+    assert "taken for that of a published skill" in held.reason
+    await within(env, lambda: submission_decisions.approve(held.id, ANNA, "the same company"))
+    more = await verified(env, stub, "acme-labs/tools", "xml", "Another one of theirs.")
+    assert more.state == State.PUBLISHED
+    same = await verified(env, stub, "acme-labs/skills", "pdf-tools", "The name of the other one.")
+    assert same.state == State.ON_HOLD
+    third = await verified(env, stub, "acrne-inc/kit", "new", "By somebody else.")
+    assert third.state == State.ON_HOLD
+
+
+@pytest.mark.requirement("S34")
+async def test_an_approved_look_alike_does_not_take_the_place_of_the_owner_it_looks_like(env, stub):
+    first = await verified(env, stub, "acme-inc/skills")
+    held = await verified(env, stub, "acme-labs/tools", "csv", "Something quite different.")
+    await within(env, lambda: submission_decisions.approve(held.id, ANNA, "the same company"))
+    assert await within(env, lambda: _confused("acrne/kit/new")) == first.skill_name
+
+
+@pytest.mark.requirement("S34")
+async def test_owners_of_an_older_release_are_found_once_the_index_is_rebuilt(env, stub):
+    await verified(env, stub, "acme-inc/skills")
+    for key in [key for key in env.kv.items if key.pk.startswith(("alike-owner:", "owner:", "alike:"))]:
+        del env.kv.items[key]
+    assert await within(env, lambda: _confused("acrne-inc/skills/pdf-tools")) is None
+    await within(env, rebuild_index)
+    assert await within(env, lambda: _confused("acrne-inc/skills/pdf-tools")) == "acme-inc/skills/pdf-tools"
+
+
+@pytest.mark.requirement("S34")
+async def test_a_vendor_is_not_held_for_the_name_of_another(stub):
+    env = memory_env(github_api_url=stub.url, vendors=frozenset({("acme-inc", stub.repo("acme-inc/skills").owner_id)}))
+    await within(env, lambda: _published_as(env, "acme-lnc/skills/other"))
+    try:
+        assert (await verified(env, stub, "acme-inc/skills")).state == State.VENDOR_APPROVED
+    finally:
+        await env.github.close()
+
+
+@pytest.mark.requirement("S34")
+@pytest.mark.parametrize("owner", ["ab", "acme-inc", "an-owner-of-a-common-length", "x" * 20 + "y" * 19])
+def test_looking_for_look_alikes_takes_few_keys_however_many_skills_there_are(owner):
+    assert len(owner_keys(f"{owner}/skills/pdf")) <= 4 * len(owner) + 3
+    assert len(owner_puts(f"{owner}/skills/pdf")) <= len(owner) + 2

@@ -72,7 +72,7 @@ async def rules_change(env, name: str, **then) -> None:
     stored = env.kv.items[skill_key(name)]
     skill = msgspec.json.decode(stored.doc, type=Skill)
     if then.get("verdict") == "PASS":
-        env.kv.items.pop(clearance_key(skill.content_hash), None)
+        env.kv.items.pop(clearance_key(skill.name, skill.content_hash), None)
     stored.doc = encode(msgspec.structs.replace(skill, rule_set="older", **then))
 
 

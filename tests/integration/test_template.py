@@ -96,6 +96,10 @@ MISTAKES = {
     "no answer for unknown routes": (drop(of("Pages", "Events.NoSuchRoute")), "$default"),
     "an API function left out": (drop("Resources.AdminApi"), "no function serves functions/admin_api.py"),
     "a setting nobody gets": (drop(f"{VARIABLES}.QUEUE_URL"), "no function gets the setting QUEUE_URL"),
+    "the key of sessions for every function": (
+        put(f"{VARIABLES}.SESSION_SECRET_ID", {"Ref": "SessionSecret"}),
+        "SESSION_SECRET_ID is not the setting of AdminPages alone",
+    ),
     "a setting nobody reads": (put(f"{VARIABLES}.COLOUR", "blue"), "nothing reads the setting COLOUR"),
     "a function built another way": (drop("Resources.Consumer.Metadata"), "make build"),
     "a function without the layer": (put(of("Consumer", "Layers"), []), "layer"),

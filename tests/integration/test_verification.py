@@ -323,8 +323,8 @@ async def test_a_copy_of_blocked_content_is_caught_under_any_name(env, stub):
     receipt = await within(env, lambda: find_receipt(first))
     await alike_blocked(env, receipt, first.content_hash)
     copy = await verified(env, path="skills/new")
-    assert copy.state == State.TIER1_FAILED
-    assert (await within(env, lambda: find_receipt(copy))).report.findings[0].rule == "KNOWN-NEAR-DUPLICATE"
+    assert copy.state == State.ON_HOLD
+    assert (await within(env, lambda: find_receipt(copy))).report.findings[0].rule == "KNOWN-SHARED-TEXT"
 
 
 async def test_blocking_a_published_skill_takes_it_out_at_once(env, stub):

@@ -3,6 +3,7 @@
 import uuid
 from datetime import UTC, datetime, timedelta
 
+from shared.evidence.block_evidence import evidence_of, evidence_put
 from shared.evidence.blocklist import signature_puts
 from shared.evidence.receipt_store import Receipt
 from shared.records.submissions import Delivery, Submission
@@ -47,9 +48,10 @@ async def processed(
 
 
 async def alike_blocked(env, receipt: Receipt, content_hash: str = "0" * 64) -> None:
-    """As if content like this had been blocked, with its copies."""
+    """As if content like this had been blocked because of its SKILL.md, with its copies."""
     puts = await within(env, lambda: signature_puts({content_hash: receipt.report.signature}))
-    await env.kv.transact(lambda: puts)
+    evidence = evidence_put(content_hash, evidence_of(receipt, ["SKILL.md"]))
+    await env.kv.transact(lambda: [*puts, evidence])
 
 
 def an_sqs_record(submission_id: str | None = None, body: str | None = None, receives: int = 1) -> dict:

@@ -183,12 +183,12 @@ def _check_skill_counters(items: Items, versions: Mapping[str, list[SkillVersion
     for key in SKILL_COUNTER_KEYS:
         if key in items:
             counted.update(items[key].attrs)
-    listed = [skill for skill in _skills_of(items) if skill.is_listed]
+    listed = [skill for skill in skills_of(items) if skill.is_listed]
     recount = Counter(skills=len(listed), versions=sum(len(versions[skill.name.lower()]) for skill in listed))
     assert +counted == +recount, "I5: skills and versions equal a recount"
 
 
-def _skills_of(items: Items) -> list[Skill]:
+def skills_of(items: Items) -> list[Skill]:
     keys = [key for key in items if key.pk.startswith("skill:") and not key.pk.startswith("skill:alias:")]
     return [_SKILL.decode(items[key].doc) for key in keys]
 

@@ -259,6 +259,9 @@ class MemoryQueue:
 
 
 class FixedSecrets:
+    async def get_session_key(self) -> str:
+        return "s" * 64
+
     async def get(self) -> SecretValues:
         tokens = [
             AdminToken(role, role, hashlib.sha256(f"{ADMIN_TOKEN}-{role}".encode()).hexdigest())

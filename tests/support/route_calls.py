@@ -43,7 +43,16 @@ def an_event(route: str, path: str, parameters: dict, body: bytes, headers: dict
 
 
 async def call(
-    env, route: str, path: str | None = None, form=None, body=b"", headers=None, cookies=(), method="", **parameters
+    env,
+    route: str,
+    path: str | None = None,
+    form=None,
+    body=b"",
+    headers=None,
+    cookies=(),
+    method="",
+    source_ip="192.0.2.1",
+    **parameters,
 ):
     """One request: the function that has the route answers it, errors and compression and all."""
     path = path or route.partition(" ")[2]
@@ -51,7 +60,7 @@ async def call(
     if form is not None:
         body, headers = urlencode(form).encode(), {"content-type": "application/x-www-form-urlencoded", **headers}
     event = an_event(route, path, parameters, body, headers, list(cookies))
-    event["requestContext"]["http"]["method"] = method or route.partition(" ")[0]
+    event["requestContext"]["http"] |= {"method": method or route.partition(" ")[0], "sourceIp": source_ip}
     function = next(function for function in FUNCTIONS if route in function.ROUTES)
     answer = await within(env, lambda: answer_event(event, function.ROUTES, error_page, timedelta(seconds=30)))
     raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()

@@ -24,14 +24,15 @@ GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function
 # --- who reads which setting ----------------------------------------------------------------------------------------
 
 SET_BY_LAMBDA = {"AWS_REGION"}
-LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "TIME_SCALE"}
+LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "SESSION_SECRET_FILE", "TIME_SCALE"}
+ONLY_FOR = {"SESSION_SECRET_ID": "AdminPages"}  # with the key of admin sessions any function could sign one
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 
 INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries beside its keys; None: nothing
 ALARM = "AWS::CloudWatch::Alarm"
 STACK_NAME = {"Ref": "AWS::StackName"}
 ALARM_ACTIONS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
-RETAINED = ("Table", "Content", "Secret")
+RETAINED = ("Table", "Content", "Secret", "SessionSecret")
 
 
 def problems_of(template: Template) -> Problems:
@@ -64,9 +65,17 @@ def route_problems(template: Template) -> Problems:
 
 
 def setting_problems(template: Template) -> Problems:
+    own = {name: set(f.get("Environment", {}).get("Variables", {})) for name, f in functions_of(template)}
     declared = set(template["Globals"]["Function"]["Environment"]["Variables"])
+    strangers = {setting for setting in declared | set().union(*own.values()) if setting in ONLY_FOR}
+    problems = [
+        f"{setting} is not the setting of {ONLY_FOR[setting]} alone"
+        for setting in strangers
+        if setting in declared or [name for name, settings in own.items() if setting in settings] != [ONLY_FOR[setting]]
+    ]
+    declared = declared.union(*own.values())
     read = _settings_read() | _names_read_from_environ()
-    problems = [f"no function gets the setting {name}" for name in read - declared - SET_BY_LAMBDA - LOCAL_ONLY]
+    problems += [f"no function gets the setting {name}" for name in read - declared - SET_BY_LAMBDA - LOCAL_ONLY]
     return problems + [f"nothing reads the setting {name}" for name in declared - read - READ_BY_POWERTOOLS]
 
 
@@ -170,7 +179,7 @@ def table_problems(template: Template) -> Problems:
 
 
 def safety_problems(template: Template) -> Problems:
-    bucket, secret = _properties(template, "Content"), _properties(template, "Secret")
+    bucket = _properties(template, "Content")
     blocks = bucket.get("PublicAccessBlockConfiguration", {})
     problems = [
         f"the bucket is not private: {name} is off"
@@ -179,8 +188,10 @@ def safety_problems(template: Template) -> Problems:
     ]
     if "AccessControl" in bucket or "WebsiteConfiguration" in bucket:
         problems.append("the bucket is open to others")
-    if "SecretString" in secret or secret.get("GenerateSecretString", {}).get("GenerateStringKey") != "signingKey":
-        problems.append("the secret's signing key is not generated")
+    for name, key in (("Secret", "signingKey"), ("SessionSecret", "sessionKey")):
+        secret = _properties(template, name)
+        if "SecretString" in secret or secret.get("GenerateSecretString", {}).get("GenerateStringKey") != key:
+            problems.append(f"the key in {name} is not generated")
     for name in RETAINED:
         resource = template["Resources"][name]
         if {resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")} != {"Retain"}:

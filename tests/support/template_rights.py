@@ -55,6 +55,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
+        "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
     },
     "Webhooks": {
         "Table": READ | WRITE,
@@ -63,7 +64,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Consumer": {
-        "Table": READ | WRITE | CHECK,
+        "Table": READ | QUERY | WRITE | CHECK,  # versions and history of what resembles blocked content
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
         "Content/github/*": CACHE,
         "Content/dead-letters/*": {"s3:PutObject"},
@@ -87,7 +88,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "SubmissionQueue": {"sqs:SendMessage"},
     },
     "Rescan": {
-        "Table": READ | WRITE,
+        "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
         "Content/content/*": {"s3:GetObject"},
     },

@@ -76,7 +76,7 @@ async def test_a_block_outlives_its_entry_and_its_submission_says_so(env):
     check_invariants(env.kv)
 
 
-async def test_the_same_content_under_another_name_is_blocked_and_a_near_copy_is_certain(env):
+async def test_the_same_content_under_another_name_is_blocked_and_a_near_copy_needs_a_person(env):
     submission = await published(env)
     held = await submitted(env, a_bundle("copy", TEXT))
     await within(env, lambda: submission_decisions.block(submission.id, ADMIN, WHY))
@@ -86,7 +86,7 @@ async def test_the_same_content_under_another_name_is_blocked_and_a_near_copy_is
     await processed(env, renamed)
     await processed(env, held)
     assert await state_of(env, renamed) is State.BLOCKED
-    assert await state_of(env, held) in (State.TIER1_FAILED, State.BLOCKED)
+    assert await state_of(env, held) is State.ON_HOLD
 
 
 async def test_unblocking_puts_it_back_with_its_entries_gone_and_its_copies_welcome(env):

@@ -198,7 +198,7 @@ async def test_blocking_takes_a_skill_out_and_keeps_it_and_its_copies_out(env):
     assert (again.state, again.reason) == (State.BLOCKED, "steals keys")
     copy = await submitted(env, a_bundle("another", LONG))
     await processed(env, copy)
-    assert (await within(env, lambda: get_submission(copy.id))).state == State.TIER1_FAILED
+    assert (await within(env, lambda: get_submission(copy.id))).state == State.ON_HOLD
     check_invariants(env.kv)
 
 

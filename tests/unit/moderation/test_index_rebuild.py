@@ -96,7 +96,8 @@ async def test_a_record_that_cannot_be_read_is_reported_and_the_others_are_mende
 async def test_of_two_names_that_look_alike_the_older_one_is_kept(env):
     await put_skills(env.kv, a_skill("acme/skills/pdf", 1), a_skill("acme/ski1ls/pdf", 2))
     alike = [key for key in env.kv.items if key.pk.startswith("alike:")]
-    assert len(alike) == 1
-    del env.kv.items[alike[0]]
+    assert len(alike) == 2  # each name has two forms, and they have both in common
+    for key in alike:
+        del env.kv.items[key]
     await rebuilt(env, 1)
-    assert "acme/skills/pdf" in env.kv.items[alike[0]].doc
+    assert all("acme/skills/pdf" in env.kv.items[key].doc for key in alike)

@@ -1,0 +1,69 @@
+"""Whether content resembles what is blocked, and what that means for this skill. It is certain only where the content
+also has what the block rested on. Other text in common is a note for a skill that was published here before the blocked
+content was submitted, by our own clock: the blocked one may be a clone of it. For everyone else a person decides."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from shared.db import get_kv
+from shared.errors import Unavailable
+from shared.evidence.block_evidence import BlockEvidence, marks_of, read_evidence
+from shared.evidence.blocklist import find_entry, find_similar
+from shared.evidence.receipt_store import NEAR_DUPLICATE, SHARED_TEXT, read_receipt, receipt_key
+from shared.marketplace.skill_store import get_versions
+from shared.records.skills import Skill, SkillVersion
+from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, finding_for
+from shared.scanner.report import Action, most_serious_first
+
+
+class _Blocked(NamedTuple):
+    """One blocked content that this one resembles."""
+
+    content_hash: str
+    share: float
+    evidence: BlockEvidence | None
+
+
+async def with_likeness(report: ScanReport, skill: Skill | None) -> ScanReport:
+    """`skill`: published under this name by the same submission. Of all it resembles, the worst one counts."""
+    similar = await find_similar(report.signature)
+    if not similar:
+        return report
+    evidence = await read_evidence(content_hash for content_hash, _ in similar)
+    alike = [_Blocked(content_hash, share, evidence.get(content_hash)) for content_hash, share in similar]
+    findings = [await _finding(report, blocked, skill) for blocked in alike]
+    return report.adding([min(findings, key=most_serious_first)])
+
+
+async def _finding(report: ScanReport, blocked: _Blocked, skill: Skill | None) -> Finding:
+    earlier = await _find_version_before(blocked, skill) if skill else None
+    excerpt = f"{blocked.share:.0%} in common with blocked content {blocked.content_hash[:12]}"
+    shared = blocked.evidence.marks & marks_of(report) if blocked.evidence else set()
+    if shared and earlier and skill:  # what it had before was not taken from the blocked one
+        shared = shared - await _marks_before(earlier, skill)
+    if shared:
+        return finding_for(NEAR_DUPLICATE, "SKILL.md", excerpt)
+    finding = finding_for(SHARED_TEXT, "SKILL.md", excerpt)
+    return msgspec.structs.replace(finding, action=Action.NOTE) if earlier else finding
+
+
+async def _find_version_before(blocked: _Blocked, skill: Skill) -> SkillVersion | None:
+    """The last version of the skill that was published here before the blocked content was submitted."""
+    at = blocked.evidence.submitted_at if blocked.evidence else None
+    if at is None:  # blocked by an older release: when it was blocked is all that is known, and that is later
+        entry = await find_entry(f"hash:{blocked.content_hash}")
+        at = entry.discovered_at if entry else None
+    if at is None or skill.published_at >= at:
+        return None
+    versions = await get_versions(skill.name)
+    return next((one for one in versions if one.created_at < at and not one.is_yanked), None)
+
+
+async def _marks_before(version: SkillVersion, skill: Skill) -> set[str]:
+    unscanned = version.metadata.unscanned if version.metadata else skill.unscanned
+    rule_sets = {RULE_SET_VERSION, skill.rule_set or "", (version.metadata and version.metadata.rule_set) or ""}
+    read = await get_kv().get_many(receipt_key(version.content_hash, each, unscanned) for each in sorted(rule_sets))
+    if read.failed:
+        raise Unavailable("The receipts of this skill could not be read.")
+    return set().union(*(marks_of(read_receipt(doc).report) for doc in read.found.values()))
