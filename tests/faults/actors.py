@@ -147,6 +147,7 @@ def _env_of(actor: Actor) -> Env:
         secrets=world.secrets,
         github=_GitHub(actor),
         bedrock=partial(wire, "judge"),
+        scans=_Scans(actor),
         settings=world.settings,
         clock=actor.clock,
     )
@@ -165,6 +166,19 @@ class _Content:
     async def put_body(self, key, body):
         bodies = self._actor.world.content.bodies
         await self._actor.call("content", "put_body", lambda: bodies.update({key: body}))
+
+
+class _Scans:
+    """A scan is over at once, and its report is known; what stops it is set in the world."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    async def scan(self, files, source_findings=()):
+        return await self._actor.call("scan", "scan", lambda: self._actor.world.scan_files(files, source_findings))
+
+    def close(self) -> None:
+        pass
 
 
 class _GitHub:

@@ -305,9 +305,7 @@ GUARDS = [
             "shared.verification.recovery:_requeue": no_effect(),
         },
     ),
-    Guard(
-        "a scan does not block the event loop", {"shared.verification.verification:asyncio": within(to_thread=blocking)}
-    ),
+    Guard("a scan does not block the event loop", {"shared.scanner.scan_runner:asyncio": within(to_thread=blocking)}),
     Guard("a count is written only as it was read", {"shared.marketplace.community:_counted": unguarded()}),
     Guard(
         "a worker that lost a record reads it again",

@@ -10,6 +10,7 @@ from shared.errors import NotFound, Refused
 from shared.github.archive import Folder
 from shared.github.client import FoundSkill, GitHubRepo, Pinned, RepoSkills
 from shared.scanner import ScanReport, scan_skill
+from shared.scanner.scan_runner import unfinished_report
 from shared.storage.content import content_hash_of
 from tests.support.stub_bedrock import _answer
 
@@ -34,7 +35,9 @@ CONTENTS: dict[str, Files] = {
     "certain": _sample("system-tuner"),
     "unusable": {"SKILL.md": b"# No front matter here\n"},
     "found later": _good("what a later rule set finds"),
+    "heavy": _good("so much that no scan of it may finish"),
 }
+HEAVY = content_hash_of(CONTENTS["heavy"])
 FOUND_LATER = "what a later rule set finds"
 REPOS = ("tools", "kit")
 
@@ -79,6 +82,15 @@ class Sources:
         self.github_is_down = False
         self.judge_is_down = False
         self.judge_mode = "pass"
+        self.stops_heavy_scans = True  # as its limits would
+        self.has_read_heavy = False
+
+    def scan(self, files: Files, findings: Any, strict: bool) -> ScanReport:
+        if files == CONTENTS["heavy"]:
+            if self.stops_heavy_scans:
+                return unfinished_report(files, findings, "the scan was stopped")
+            self.has_read_heavy = True
+        return scan(files, findings, strict)
 
     def get_repo(self, owner: str, name: str) -> GitHubRepo:
         if name not in self.heads:

@@ -24,7 +24,7 @@ from local.queue_events import messages_done
 from shared import telemetry
 from shared.errors import PlatformError
 from shared.moderation import submission_decisions
-from shared.records.submissions import ACTIVE_STATES, Submission
+from shared.records.submissions import ACTIVE_STATES, State, Submission
 from shared.storage.queue import body_of
 from shared.storage.secret_store import AdminToken
 from shared.submissions import intake
@@ -33,7 +33,7 @@ from shared.verification.recovery import RecoveryReport, recover_stuck
 from shared.verification.rescan import rescan_published
 from shared.worker_context import run_with_worker_env
 from tests.faults.actors import SMOOTH, Actor, Plan
-from tests.faults.skill_sources import CONTENTS, Contents, Sources, scan
+from tests.faults.skill_sources import CONTENTS, HEAVY, Contents, Sources
 from tests.faults.virtual_loop import VirtualLoop
 from tests.support.invariants import Watcher, submissions_of
 from tests.support.memory import Clock, FixedSecrets, memory_env
@@ -42,6 +42,7 @@ from tests.support.memory_sqs import MemorySqs, Sent
 
 ANNA = AdminToken("anna", "admin", "")
 WHY = "looked at it"
+PUBLIC_STATES = (State.AUTO_APPROVED, State.PUBLISHED, State.VENDOR_APPROVED)
 BATCH_TIME = timedelta(seconds=105)
 NO_SKEW = timedelta()
 RULES = shared.scanner.RULE_SET_VERSION
@@ -203,8 +204,15 @@ class World:
         for actor in self.held():
             self.kill(actor)
 
+    def scan_files(self, files: Any, findings: Any) -> Any:
+        return self.sources.scan(files, findings, self._strict)
+
     def check(self, at_rest: bool = False) -> None:
         self.watcher.check(self.dynamo, at_rest)
+        served = [record for record in self.records().values() if record.state in PUBLIC_STATES]
+        assert self.sources.has_read_heavy or HEAVY not in {record.content_hash for record in served}, (
+            "R37: what no scan has finished is not published"
+        )
 
     def records(self) -> dict[str, Submission]:
         return submissions_of(self.dynamo.items)
@@ -317,12 +325,9 @@ class World:
             self.violations.append(str(violation))
 
     def _use_rules(self, version: str, strict: bool) -> None:
-        def scan_now(files: Any, findings: Any = ()) -> Any:
-            return scan(files, findings, strict)
-
+        self._strict = strict
         for module in (shared.verification.verification, shared.verification.rescan):
             self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
-            self._patches.enter_context(patch.object(module, "scan_skill", scan_now))
         self._patches.enter_context(patch.object(shared.scanner, "RULE_SET_VERSION", version))
 
 

@@ -116,7 +116,8 @@ def test_a_flood_of_matches_is_incomplete_not_skipped() -> None:
 def test_running_out_of_time_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching.Deadline, "seconds_left", lambda self: -1.0)
     report = scan_skill({"SKILL.md": HEADER})
-    assert report.incomplete == ("SKILL.md: not finished within 20 s",)
+    assert report.incomplete == ("SKILL.md: not finished within 8 s of processor time",)
+    assert report.unfinished == report.incomplete[0]
     assert report.verdict is Verdict.CONCERNS
 
 

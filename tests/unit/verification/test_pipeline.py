@@ -13,14 +13,13 @@ import pytest
 from functions import consumer
 from shared.errors import LostLease, NotFound, Unavailable
 from shared.records.submissions import Delivery, State
+from shared.scanner.scan_runner import ScanProcess
 from shared.storage.kv import Put
 from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.pause import pause_queue, resume_queue
 from shared.submissions.submission_store import claim_submission, get_history, get_submission, move_submission
 from shared.timing import MAX_ATTEMPTS, RETRY_BASE
-from shared.verification import verification
 from shared.verification.pipeline import DONE
-from shared.verification.verification import scan_fetched
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryContent, MemoryKV, memory_env, within
@@ -326,15 +325,17 @@ async def test_when_every_record_fails_all_are_reported(env):
 
 
 @pytest.mark.requirement("R25")
-async def test_the_scans_of_one_batch_are_under_way_at_one_moment(env, monkeypatch):
-    """Who scans in the event loop instead of a thread waits here for siblings that it keeps from coming."""
+async def test_the_scans_of_one_batch_are_under_way_at_one_moment(env, scan_processes, monkeypatch):
+    """Who waits for a scan in the event loop instead of a thread waits here for siblings that it keeps from coming."""
     together = threading.Barrier(3)
+    scan_alone = ScanProcess.scan
 
-    def scan_together(fetched):
+    def scan_together(process, *request):
         together.wait(timeout=5)
-        return scan_fetched(fetched)
+        return scan_alone(process, *request)
 
-    monkeypatch.setattr(verification, "scan_fetched", scan_together)
+    monkeypatch.setattr(ScanProcess, "scan", scan_together)
+    env = replace(env, scans=scan_processes)
     submissions = [await submitted(env, a_bundle(f"r25-{n}")) for n in range(together.parties)]
     await consume(env, *(an_sqs_record(submission.id) for submission in submissions))
     assert {(await record(env, submission)).attempts for submission in submissions} == {1}
