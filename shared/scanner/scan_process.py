@@ -5,6 +5,7 @@ this process and nothing else. It has no secrets, writes no file, and ends with 
 """
 
 import ctypes
+import math
 import os
 import resource
 import signal
@@ -112,8 +113,8 @@ def limit_process() -> None:
 
 
 def limit_cpu(seconds: float | None) -> None:
-    """From now on. The kernel counts the time since the process started and kills it with SIGXCPU."""
-    ends = resource.RLIM_INFINITY if seconds is None else int(time.process_time() + seconds)
+    """From now on. The kernel counts whole seconds since the process started and kills it with SIGXCPU."""
+    ends = resource.RLIM_INFINITY if seconds is None else math.ceil(time.process_time() + seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (ends, resource.RLIM_INFINITY))
 
 

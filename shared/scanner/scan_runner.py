@@ -39,9 +39,9 @@ from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, seconds_to_wait
 
 PROGRAM = "shared.scanner.scan_process"
 MAX_IDLE = 3  # a batch has three messages
-LEAST_CPU = 2.0  # seconds; less is not worth a second try
-LONG = 0.5  # seconds of CPU time after which a scan gives way to others
-LOWEST_PRIORITY = 19
+LEAST_CPU = 0.5  # seconds; less is not worth a second try
+LONG = 2.0  # seconds of CPU time after which a scan gives way to others
+LOW_PRIORITY = 10  # about a tenth of the share of others; lower, and it would hold its worker for too long
 TICK = 0.1  # seconds between looks at a scan that is under way
 NOT_READ = "not read: the scan was stopped"
 
@@ -81,7 +81,7 @@ class ScanProcesses:
                 if cpu_left < LEAST_CPU:
                     return _stopped_report(files, source_findings, stopped)
         try:
-            return await self._scan_in(ScanProcess(self._program), files, source_findings, cpu_left)
+            return await self._scan_in(ScanProcess(self._program, self._cpu_limit), files, source_findings, cpu_left)
         except ScanStopped as stopped:
             return _stopped_report(files, source_findings, stopped)
 
@@ -119,7 +119,8 @@ class ScanProcesses:
 
 
 class ScanProcess:
-    def __init__(self, program: Sequence[str]) -> None:
+    def __init__(self, program: Sequence[str], cpu_limit: float) -> None:
+        self._cpu_limit = cpu_limit
         module, *arguments = program
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-P", "-m", module, str(os.getpid()), *arguments],
@@ -195,8 +196,8 @@ class ScanProcess:
         a worker does not have, so this process is not used again."""
         self.gave_way = True
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self.pid, LOWEST_PRIORITY)
-            Path(f"/proc/{self.pid}/autogroup").write_text(str(LOWEST_PRIORITY))
+            os.setpriority(os.PRIO_PROCESS, self.pid, LOW_PRIORITY)
+            Path(f"/proc/{self.pid}/autogroup").write_text(str(LOW_PRIORITY))
 
     def _read_cpu(self) -> float:
         """Its CPU time since it started; clock_getcpuclockid(3) makes a clock of a process id like this."""
@@ -206,7 +207,7 @@ class ScanProcess:
     def _why_it_ended(self) -> ScanStopped:
         status = self._process.wait()
         if status == -signal.SIGXCPU:
-            return ScanStopped(f"the scan was stopped: it needs more than {SCAN_CPU_LIMIT.seconds} s of processor time")
+            return ScanStopped(f"the scan was stopped: it needs more than {self._cpu_limit:.0f} s of processor time")
         if status == -signal.SIGKILL:
             return ScanStopped("the scan process was killed", is_fault=True)
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
