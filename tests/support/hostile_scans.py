@@ -25,6 +25,13 @@ def burn():
         pass
 
 
+def work():
+    """For a while."""
+    ends = time.process_time() + 0.4
+    while time.process_time() < ends:
+        pass
+
+
 def burn_in_c():
     """Python runs no signal handler and no other thread of its own meanwhile."""
     sum(range(10**12))
@@ -99,7 +106,7 @@ def read_environment():
 
 
 ORDERS = {order.__name__: order for order in (burn, burn_in_c, hog, fail, overflow, die, be_killed, garbage, flood)}
-ORDERS |= {order.__name__: order for order in (wait, chatter, write_a_file, fork, read_environment)}
+ORDERS |= {order.__name__: order for order in (work, wait, chatter, write_a_file, fork, read_environment)}
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["does not start"]:

@@ -165,11 +165,11 @@ async def test_a_process_that_died_while_it_was_idle_is_replaced(scan_processes)
 
 async def test_a_long_scan_gives_way_and_its_process_is_not_used_again(hostile, monkeypatch):
     monkeypatch.setattr("shared.scanner.scan_runner.LONG", 0.1)
-    scan = asyncio.create_task(hostile.scan(ordered("burn")))
+    scan = asyncio.create_task(hostile.scan(ordered("work")))
     while not (running := [pid for pid in children() if os.getpriority(os.PRIO_PROCESS, pid) == 10]):
         assert not scan.done()
         await asyncio.sleep(0.05)
-    await scan
+    assert not (await scan).unfinished
     assert running[0] not in children()
 
 
