@@ -1,5 +1,5 @@
-"""Speed of the scanner: generated skills of 1 KB, 20 KB, 1 MB and 10 MB, the time to load the rule pack, and the cost of
-a scan in a process of its own beside one in a thread.
+"""Speed of the scanner: generated skills of 1 KB, 20 KB, 1 MB and 10 MB, the time to load the rule pack, and what a
+process of its own adds to a scan.
 
 python -m bench.scanner    prints a table and writes bench/results/scanner.json
 """

@@ -48,8 +48,8 @@ def hostile_texts() -> dict[str, Files]:
         "yaml: deep": with_header("hostile", more=b"a: " + b"[" * 30_000 + b"\n"),
         "yaml: aliases": with_header("hostile", more=b"a: &a [x,x]\n" + b"b: &a [*a,*a,*a,*a]\n" * 2_000),
         "memory: four bytes a letter": with_header("hostile")
-        | {f"{n}.md": b"word " * 190_000 + "\U0001f600".encode() for n in range(4)},
-        "memory: short lines": with_header("hostile") | {f"{n}.md": b"a\n" * 450_000 for n in range(4)},
+        | {f"{n}.md": b"word " * 190_000 + "\U0001f600".encode() for n in range(3)},
+        "memory: short lines": with_header("hostile") | {f"{n}.md": b"a\n" * 450_000 for n in range(2)},
         "many files": with_header("hostile") | {f"d{n}/{n}.sh": b"echo hello\n" * 500 for n in range(490)},
     }
 
