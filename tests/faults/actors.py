@@ -21,7 +21,7 @@ from shared.worker_context import Env, get_worker_env
 from tests.support.memory_dynamo import throttled
 
 WRITES = {"PutItem", "TransactWriteItems", "SendMessage", "ChangeMessageVisibility", "put_files", "put_body"}
-PATIENT = {"queue", "content"}  # one refusal never gets through the SDK's own retries
+PATIENT = {"queue", "content", "scan"}  # one refusal never gets through retries: the SDK's own, or in a fresh process
 KINDS = ("crash", "pause", "lose", "throttle", "down")
 
 
@@ -126,6 +126,8 @@ def _unanswered(service: str, actor: Actor) -> Exception:
         return Deferred("We could not reach GitHub.", "GitHub", actor.clock() + timedelta(minutes=2), "github_down")
     if service == "content":
         return Unavailable("The content store does not answer.")
+    if service == "scan":
+        return Unavailable("The scanner could not be started.")
     return EndpointConnectionError(endpoint_url="no answer")
 
 
