@@ -68,8 +68,8 @@ def serve(requests: IO[bytes], answers: IO[bytes], scan: Scan) -> None:
         del message
         limit_cpu(request.cpu_seconds)
         answer, failed = answer_to(request, scan)
-        write_message(answers, answer)
         limit_cpu(None)
+        write_message(answers, answer)
         if failed:
             return
 
