@@ -70,7 +70,7 @@ check-layers:
 	$(BIN)/lint-imports
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
-	@failed=0; for name in reads lists scanner in_flight; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in reads lists scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
 format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff format .

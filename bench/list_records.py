@@ -18,7 +18,9 @@ LONG_AGO = datetime.now(UTC) - timedelta(days=30)  # older than anything the fee
 
 def env_of(kv: DynamoKV, clock: Callable[[], datetime]) -> Env:
     """Only the store is used."""
-    return Env(kv=kv, content=None, queue=None, secrets=None, github=None, bedrock=None, settings=None, clock=clock)
+    return Env(
+        kv=kv, content=None, queue=None, secrets=None, github=None, bedrock=None, scans=None, settings=None, clock=clock
+    )
 
 
 def skill_items(number: int) -> list[dict[str, Any]]:

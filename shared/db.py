@@ -4,6 +4,7 @@ from datetime import datetime
 
 from shared.github.client import GitHub
 from shared.runtime import request_env
+from shared.scanner.scan_runner import Scans
 from shared.settings import Settings
 from shared.storage.content import Content
 from shared.storage.dynamo_kv import Wire
@@ -39,6 +40,10 @@ def get_github() -> GitHub:
 
 def get_bedrock() -> Wire:
     return get_env().bedrock
+
+
+def get_scans() -> Scans:
+    return get_env().scans
 
 
 def get_settings() -> Settings:

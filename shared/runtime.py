@@ -16,6 +16,7 @@ import msgspec
 from shared import telemetry
 from shared.github.client import GitHub
 from shared.github.repo_cache import RepoCache
+from shared.scanner.scan_runner import ScanProcesses
 from shared.settings import load_settings
 from shared.storage.aws import Aws
 from shared.storage.content import S3Content
@@ -70,6 +71,7 @@ def request_env() -> Env:
         secrets=secrets,
         github=GitHub(settings.github_api_url, secrets, _clock, RepoCache(kv, content, _clock)),
         bedrock=partial(aws.call, "bedrock-runtime"),
+        scans=ScanProcesses(),
         settings=settings,
         clock=_clock,
     )
@@ -84,6 +86,7 @@ def close() -> None:
     """Releases the clients. Only tests call it, to start afresh."""
     if request_env.cache_info().currsize:
         _loop().run_until_complete(request_env().github.close())
+        request_env().scans.close()
     _loop().run_until_complete(_aws().close())
     request_env.cache_clear()
     _aws.cache_clear()

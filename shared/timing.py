@@ -63,6 +63,10 @@ FETCH_LEASE = scaled(seconds=75)  # longer than one archive takes; then another 
 FETCH_WAIT = timedelta(seconds=10)  # for a worker that asks GitHub the same
 BUSY_PAUSE = scaled(seconds=10)  # until the next look, when that took longer
 RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; the most that Lambda allows
+# The three scans of a batch share the 0.58 of a CPU that a consumer has; the rest of its time is for everything else.
+SCAN_CPU_LIMIT = timedelta(seconds=10)  # of one scan, enforced by the kernel: CPU time, so that no sibling decides it
+SCAN_CPU_DEADLINE = SCAN_CPU_LIMIT * 0.8  # where a scan stops by itself and still reports what it found
+SCAN_WALL_LIMIT = timedelta(seconds=80)  # for a machine that is too busy: an attempt fails, and is no verdict
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries
 SETTLE_TIME = scaled(seconds=5)  # reserved by calls to external services, to store that a record was deferred
 OVERRUN_TIME = SETTLE_TIME * 0.4  # reserved for every record, to store that it ran out of time

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from shared.github.client import GitHub
+from shared.scanner.scan_runner import Scans
 from shared.settings import Settings
 from shared.storage.content import Content
 from shared.storage.dynamo_kv import Wire
@@ -29,6 +30,7 @@ class Env:
     secrets: Secrets
     github: GitHub
     bedrock: Wire
+    scans: Scans
     settings: Settings
     clock: Callable[[], datetime]
 

@@ -16,6 +16,7 @@ os.environ.update(
     POWERTOOLS_SERVICE_NAME="vskill-platform",
 )
 
+from shared.scanner.scan_runner import ScanProcesses
 from shared.settings import load_settings
 from tests.support.aws_resources import create_resources
 from tests.support.memory import memory_env
@@ -61,6 +62,14 @@ def _places(files):
 def env():
     """An environment in memory, with a clock that a test moves."""
     return memory_env()
+
+
+@pytest.fixture
+def scan_processes():
+    """The real ones, instead of the threads of the environment in memory."""
+    processes = ScanProcesses()
+    yield processes
+    processes.close()
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     judgement: Judgement | None = None
     truncated: bool = False  # more findings than a record holds
 
+    @property
+    def is_reusable(self) -> bool:
+        """A scan that was stopped by a limit is shown, but proves nothing: the next attempt scans again."""
+        return not self.report.unfinished
+
 
 class Clearance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A person's approval, for exactly this content of one skill and these rules."""
@@ -50,7 +55,7 @@ class Clearance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def covers(self, receipt: Receipt) -> bool:
         is_same = (self.content_hash, self.unscanned) == (receipt.content_hash, receipt.unscanned)
         sees_enough = self.allows_incomplete or not receipt.report.incomplete
-        return is_same and sees_enough and deciding_rules(receipt.report) <= self.rules
+        return is_same and sees_enough and receipt.is_reusable and deciding_rules(receipt.report) <= self.rules
 
 
 def receipt_key(content_hash: str, rule_set: str, unscanned: str = "") -> Key:

@@ -13,7 +13,7 @@ from shared.access.audit import reason_of as _reason
 from shared.access.auth import require_role
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound
-from shared.evidence.receipt_store import clearance_of, clearance_put, find_receipt
+from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, find_receipt
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.publishing import publish
 from shared.marketplace.skill_admin import block_target, blocked, unblock_skill, unblocked
@@ -56,7 +56,7 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     submission = await get_submission(submission_id)
     require_role(by, role_for(submission))
     receipt = await find_receipt(submission)
-    if receipt is None or submission.scanned_commit not in (None, submission.commit):
+    if receipt is None or _nothing_was_read(receipt) or submission.scanned_commit not in (None, submission.commit):
         raise Conflict("Its scan never finished, so there is nothing to approve. Requeue it instead.")
     if receipt.report.front_matter.errors:
         raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
@@ -70,6 +70,10 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     also = [clearance, *unlisted, *writes]
     approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
     return await publish(approved, receipt, lifted)
+
+
+def _nothing_was_read(receipt: Receipt) -> bool:
+    return not receipt.is_reusable and not receipt.report.front_matter.name
 
 
 async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:

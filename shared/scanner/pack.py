@@ -19,8 +19,16 @@ from shared.scanner.report import Action, Severity
 
 RULES_DIR = Path(__file__).parent / "rules"
 COMPILED_PACK = Path(__file__).parent / "rules.pack"
-# A change in any other module may change verdicts, so it changes the version; these only present results.
-PRESENTATION = {"__init__.py", "__main__.py", "build.py", "terminal.py", "sarif.py"}
+# A change in any other module may change verdicts, so it changes the version; these present results or run scans.
+PRESENTATION = {
+    "__init__.py",
+    "__main__.py",
+    "build.py",
+    "terminal.py",
+    "sarif.py",
+    "scan_process.py",
+    "scan_runner.py",
+}
 RELEASE = "2026.11"
 # A literal space (group 1) without a quantifier; escapes and character classes are skipped.
 _SPACE_OR_OTHER = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|( )(?![?*+{])")

@@ -89,6 +89,7 @@ class ScanReport(msgspec.Struct, frozen=True, kw_only=True):
     front_matter: FrontMatter
     signature: tuple[int, ...]
     receipt: ScanManifest
+    unfinished: str = ""  # the limit that ended the scan before its end; such a report is shown but never used again
 
     def adding(self, findings: Iterable[Finding] = (), incomplete: Iterable[str] = ()) -> "ScanReport":
         """The report with further findings, such as a similarity to a blocked skill, and a new decision."""

@@ -1,4 +1,4 @@
-"""The entry point: files in, report out. No disk, no network; the clock only limits the time."""
+"""The entry point: files in, report out. No disk, no network; the clock only limits the CPU time."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +27,9 @@ from shared.scanner.report import (
     decide,
     most_serious_first,
 )
+from shared.timing import SCAN_CPU_DEADLINE
 
-TIME_LIMIT = 20.0
-MATCHING_TIME = 16.0  # leaves time for the later steps, and for a timeout in whole seconds
+CPU_SECONDS = SCAN_CPU_DEADLINE.total_seconds()
 MAX_FINDINGS = 200
 MAX_PER_RULE_AND_FILE = 5
 SECRET_CANDIDATE = "SIG-KEY-PREFIX"  # noqa: S105 - the name of a signal
@@ -46,7 +46,7 @@ def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = 
     front_matter = _front_matter(texts)
     if ATTACK_SUBJECT.search(f"{front_matter.name.replace('-', ' ')}. {front_matter.description[:1000]}"):
         texts = [msgspec.structs.replace(file, about_attacks=True) for file in texts]
-    hits, incomplete = _find_all_hits(texts, Deadline(time.monotonic() + MATCHING_TIME))
+    hits, incomplete, unfinished = _find_all_hits(texts, Deadline(time.thread_time() + CPU_SECONDS))
     findings = [
         *source_findings,
         *_from_inventory(inventory),
@@ -57,7 +57,9 @@ def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = 
         *_from_secrets(hits, texts),
         *_from_front_matter(front_matter),
     ]
-    return _report(inventory, _bounded(findings), (*inventory.incomplete, *incomplete), front_matter, hits, texts)
+    reasons = (*inventory.incomplete, *incomplete)
+    report = _report(inventory, _bounded(findings), reasons, front_matter, hits, texts)
+    return msgspec.structs.replace(report, unfinished=unfinished)
 
 
 def finding_for(
@@ -95,18 +97,21 @@ def _report(
     )
 
 
-def _find_all_hits(texts: list[TextFile], deadline: Deadline) -> tuple[list[Hit], list[str]]:
+def _find_all_hits(texts: list[TextFile], deadline: Deadline) -> tuple[list[Hit], list[str], str]:
+    """The hits, what was not read, and the same for the file that time ran out on."""
     hits: list[Hit] = []
     incomplete = []
+    unfinished = ""
     for file in texts:
         try:
             hits += find_hits(file, deadline)
         except TooManyMatches:
             incomplete.append(f"{file.path}: too many matches to evaluate")
         except OutOfTime:
-            incomplete.append(f"{file.path}: not finished within {TIME_LIMIT:.0f} s")
+            unfinished = f"{file.path}: not finished within {CPU_SECONDS:.0f} s of processor time"
+            incomplete.append(unfinished)
             break
-    return hits, incomplete
+    return hits, incomplete, unfinished
 
 
 def _from_inventory(inventory: Inventory) -> list[Finding]:

@@ -128,7 +128,8 @@ async def rescue(submission: Submission) -> Rescue:
 
 async def give_up(submission: Submission) -> Submission:
     """Every attempt is used up. What was decided already is finished; else a person decides, with the last error."""
-    if submission.state is State.AUTO_APPROVED and (receipt := await find_receipt(submission)):
+    receipt = await find_receipt(submission) if submission.state is State.AUTO_APPROVED else None
+    if receipt and receipt.is_reusable:
         return await publish(submission, receipt, await find_skill(submission.skill_name))
     detail = f": {submission.error}" if submission.error else ""
     reason = f"stuck: gave up after {MAX_ATTEMPTS} attempts{detail}"

@@ -1,13 +1,12 @@
 """New rules for published skills: content that was published under an older rule set is scanned again. Only a worse
 verdict blocks a skill."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
 
-from shared.db import get_content, get_kv, now
+from shared.db import get_content, get_kv, get_scans, now
 from shared.errors import ConditionFailed, Conflict, Unavailable
 from shared.evidence.receipt_store import (
     Clearance,
@@ -21,18 +20,18 @@ from shared.evidence.receipt_store import (
 from shared.marketplace.skill_admin import block_by_rule
 from shared.marketplace.skill_store import enumerate_published_skills, put_rescanned
 from shared.records.skills import Skill
-from shared.scanner import RULE_SET_VERSION, ScanReport, scan_skill
+from shared.scanner import RULE_SET_VERSION, ScanReport
 from shared.storage.documents import encode
 from shared.storage.kv import Key, Put
 from shared.submissions.submission_store import find_submission
 from shared.telemetry import count, logger
-from shared.timing import RESCAN_BUDGET, seconds_left
+from shared.timing import RESCAN_BUDGET, SCAN_CPU_LIMIT, seconds_left
 from shared.verification.clearances import clearance_keys, find_clearance
 from shared.verification.likeness import with_likeness
 from shared.verification.verification import SOURCE_RULES, summary_of
 
 RESCAN_LIMIT = 500  # a run; the rest is next
-LONGEST_RESCAN = timedelta(seconds=30)  # a scan takes 20 s at most
+LONGEST_RESCAN = 3 * SCAN_CPU_LIMIT  # at 0.58 of a CPU, with time to read and write
 WORSE = ("PASS", "CONCERNS", "FAIL")
 _POSITION = Key("rescan:position")
 
@@ -115,12 +114,16 @@ async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
     """What the judge said of this content, and what only its source could see, stays true under newer rules."""
     started_at = now()
     files = await get_content().get_files(skill.content_hash)
-    report = await with_likeness(await asyncio.to_thread(scan_skill, files), skill)
+    scanned = await get_scans().scan(files)
+    if scanned.unfinished:  # no verdict: it stays as it is, and a later run tries again
+        raise Unavailable(f"It could not be scanned again: {scanned.unfinished}.")
+    report = await with_likeness(scanned, skill)
     # After the scan, which takes its time: a worker may have had the same content judged meanwhile.
     unscanned, receipts, clearance = await _evidence_of(skill)
     if unscanned and receipts:
         seen_at_source = [finding for finding in receipts[0].report.findings if finding.rule in SOURCE_RULES]
-        report = report.adding(seen_at_source, receipts[0].report.incomplete)
+        unread = [why for why in receipts[0].report.incomplete if why != receipts[0].report.unfinished]
+        report = report.adding(seen_at_source, unread)
     receipt = Receipt(
         content_hash=skill.content_hash,
         rule_set=RULE_SET_VERSION,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.db import get_content, get_kv, get_settings, now
+from shared.db import get_content, get_kv, get_scans, get_settings, now
 from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
 from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, worst_entry
 from shared.evidence.judge import Judgement, NotJudged, judge_skill
@@ -35,7 +35,7 @@ from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
-from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for, scan_skill
+from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for
 from shared.storage.content import content_hash_of
 from shared.storage.kv import Key, Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
@@ -90,7 +90,7 @@ async def verify(held: LeasedSubmission) -> Outcome:
     if refusal_reason := await _find_name_conflict(held.submission, known.skill, content_hash):
         return Outcome(State.REJECTED, refusal_reason)
     await _store(held.submission, fetched)
-    receipt = known.receipt or await _scan(fetched, content_hash)
+    receipt = await _reuse_or_scan(known.receipt, fetched, content_hash)
     receipt = await _with_own_findings(receipt, known, None if _is_vendor(fetched) else known.confused_with)
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
     facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit, "copy_of": known.copy_of}
@@ -205,6 +205,14 @@ async def _find_name_conflict(submission: Submission, skill: Skill | None, conte
     )
 
 
+async def _reuse_or_scan(stored: Receipt | None, fetched: Fetched, content_hash: str) -> Receipt:
+    if stored and stored.is_reusable:
+        return stored
+    scanned = await _scan(fetched, content_hash)
+    # The judge read the same content, whatever stopped the scan.
+    return msgspec.structs.replace(scanned, judgement=stored.judgement) if stored else scanned
+
+
 async def _with_own_findings(receipt: Receipt, known: _Known, confused_with: str | None) -> Receipt:
     """Made each time: a receipt may come from another skill with this content, and what is blocked changes."""
     report = await with_likeness(about_content(receipt.report), known.skill)
@@ -214,7 +222,7 @@ async def _with_own_findings(receipt: Receipt, known: _Known, confused_with: str
 
 async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
     started_at = now()
-    report = await asyncio.to_thread(scan_fetched, fetched)
+    report = await scan_fetched(fetched)
     return Receipt(
         content_hash=content_hash,
         rule_set=RULE_SET_VERSION,
@@ -226,12 +234,12 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
     )
 
 
-def scan_fetched(fetched: Fetched) -> ScanReport:
+async def scan_fetched(fetched: Fetched) -> ScanReport:
     links = [anomaly for anomaly in fetched.anomalies if anomaly.kind in (AnomalyKind.SYMLINK, AnomalyKind.HARDLINK)]
     paths = [anomaly for anomaly in fetched.anomalies if anomaly.kind in (AnomalyKind.UNSAFE_PATH, AnomalyKind.DEVICE)]
     findings = [finding_for("FILE-SYMLINK", anomaly.path, anomaly.why) for anomaly in links]
     findings += [finding_for("FILE-UNSAFE-PATH", anomaly.path, anomaly.why) for anomaly in paths]
-    report = scan_skill(fetched.files, findings)
+    report = await get_scans().scan(fetched.files, findings)
     unscanned = tuple(f"{anomaly.path}: {anomaly.why}" for anomaly in fetched.anomalies if anomaly.hides_content)
     return report.adding(incomplete=unscanned)
 

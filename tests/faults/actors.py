@@ -24,7 +24,7 @@ from shared.worker_context import Env, get_worker_env
 from tests.support.memory_dynamo import throttled
 
 WRITES = {"PutItem", "TransactWriteItems", "SendMessage", "ChangeMessageVisibility", "put_files", "put_body"}
-PATIENT = {"queue", "content"}  # one refusal never gets through the SDK's own retries
+PATIENT = {"queue", "content", "scan"}  # one refusal never gets through retries: the SDK's own, or in a fresh process
 KINDS = ("crash", "pause", "lose", "throttle", "down")
 
 
@@ -129,6 +129,8 @@ def _unanswered(service: str, actor: Actor) -> Exception:
         return Deferred("We could not reach GitHub.", "GitHub", actor.clock() + timedelta(minutes=2), "github_down")
     if service == "content":
         return Unavailable("The content store does not answer.")
+    if service == "scan":
+        return Unavailable("The scanner could not be started.")
     return EndpointConnectionError(endpoint_url="no answer")
 
 
@@ -152,6 +154,7 @@ def _env_of(actor: Actor) -> Env:
         secrets=world.secrets,
         github=_github_of(actor, kv, content),
         bedrock=partial(wire, "judge"),
+        scans=_Scans(actor),
         settings=world.settings,
         clock=actor.clock,
     )
@@ -173,6 +176,19 @@ class _Content:
 
     async def get_body(self, key):
         return await self._actor.call("content", "get_body", lambda: self._actor.world.content.get_body(key))
+
+
+class _Scans:
+    """A scan is over at once, and its report is known; what stops it is set in the world."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    async def scan(self, files, source_findings=()):
+        return await self._actor.call("scan", "scan", lambda: self._actor.world.scan_files(files, source_findings))
+
+    def close(self) -> None:
+        pass
 
 
 class _GitHubHttp:

@@ -4,6 +4,7 @@ A guard is switched off by replacing it under its name. The tests of its rows in
 here must then fail; where there are neither, the model must.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from tests.faults.switches import (
     blocking,
     in_result,
     no_effect,
+    one_at_a_time,
     one_try,
     replaced,
     unguarded,
@@ -306,9 +308,22 @@ GUARDS = [
             "shared.verification.recovery:_requeue": no_effect(),
         },
     ),
+    Guard("a scan does not block the event loop", {"shared.scanner.scan_runner:asyncio": within(to_thread=blocking)}),
     Guard(
-        "a scan does not block the event loop", {"shared.verification.verification:asyncio": within(to_thread=blocking)}
+        "a scan has a CPU limit",
+        {
+            "shared.scanner.scan_runner:ScanRequest": lambda request: (
+                lambda files, findings, _: request(files, findings, 1e6)
+            )
+        },
+        hangs=True,
     ),
+    Guard("scans do not wait for each other", {"shared.scanner.scan_runner:ScanProcesses.scan": one_at_a_time}),
+    Guard(
+        "a scan is limited by its own CPU time",
+        {f"shared.scanner.{module}:time": within(thread_time=value(time.monotonic)) for module in ("scan", "matching")},
+    ),
+    Guard("a stopped scan proves nothing", {"shared.evidence.receipt_store:Receipt.is_reusable": always(True)}),
     Guard("a count is written only as it was read", {"shared.marketplace.community:_counted": unguarded()}),
     Guard(
         "a worker that lost a record reads it again",

@@ -8,6 +8,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from shared.errors import NotFound
 from shared.scanner import ScanReport, scan_skill
+from shared.scanner.scan_runner import unfinished_report
 from shared.storage.content import content_hash_of
 from tests.support.stub_bedrock import _answer
 from tests.support.stub_repo import blob_of
@@ -38,7 +39,9 @@ CONTENTS: dict[str, Files] = {
     "clone": _good(LONG) | {"scripts/sync.sh": STEALER},
     "unusable": {"SKILL.md": b"# No front matter here\n"},
     "found later": _good("what a later rule set finds"),
+    "heavy": _good("so much that no scan of it may finish"),
 }
+HEAVY = content_hash_of(CONTENTS["heavy"])
 FOUND_LATER = "what a later rule set finds"
 REPOS = ("tools", "kit")
 
@@ -103,6 +106,15 @@ class Sources:
         self.judge_is_down = False
         self.judge_mode = "pass"
         self.downloads = 0
+        self.stops_heavy_scans = True  # as its limits would
+        self.has_read_heavy = False
+
+    def scan(self, files: Files, findings: Any, strict: bool) -> ScanReport:
+        if files == CONTENTS["heavy"]:
+            if self.stops_heavy_scans:
+                return unfinished_report(files, findings, "the scan was stopped")
+            self.has_read_heavy = True
+        return scan(files, findings, strict)
 
     def get_json(self, path: str) -> Any:
         """What GitHub's API answers, None for 404."""

@@ -51,6 +51,8 @@ CHANGES = {
     "push of better": _push("better"),
     "push of doubtful": _push("doubtful"),
     "push of good": _push("good"),
+    "scans of heavy finish": lambda world, _: setattr(world.sources, "stops_heavy_scans", False),
+    "scans of heavy are stopped": lambda world, _: setattr(world.sources, "stops_heavy_scans", True),
     "judge says pass": _judge("pass"),
     "judge has concerns": _judge("concerns"),
     "judge says fail": _judge("fail"),

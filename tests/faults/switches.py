@@ -1,5 +1,6 @@
 """Ways to switch a guard off: each takes what has the guard and returns its replacement without it."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,6 +102,17 @@ def blocking(to_thread: Any) -> Any:
 
     async def call(work, *args):
         return work(*args)
+
+    return call
+
+
+def one_at_a_time(original: Any) -> Any:
+    """Each call waits for the one before."""
+    turn = asyncio.Lock()
+
+    async def call(*args):
+        async with turn:
+            return await original(*args)
 
     return call
 

@@ -25,7 +25,7 @@ from local.queue_events import messages_done
 from shared import telemetry
 from shared.errors import PlatformError
 from shared.moderation import submission_decisions
-from shared.records.submissions import ACTIVE_STATES, Submission
+from shared.records.submissions import ACTIVE_STATES, State, Submission
 from shared.settings import Limit
 from shared.storage.queue import body_of
 from shared.storage.secret_store import AdminToken
@@ -35,7 +35,7 @@ from shared.verification.recovery import RecoveryReport, recover_stuck
 from shared.verification.rescan import rescan_published
 from shared.worker_context import run_with_worker_env
 from tests.faults.actors import SMOOTH, Actor, Plan
-from tests.faults.skill_sources import CONTENTS, Contents, Sources, scan
+from tests.faults.skill_sources import CONTENTS, HEAVY, Contents, Sources
 from tests.faults.virtual_loop import VirtualLoop
 from tests.support.invariants import Watcher, submissions_of
 from tests.support.memory import Clock, FixedSecrets, memory_env
@@ -44,6 +44,7 @@ from tests.support.memory_sqs import MemorySqs, Sent
 
 ANNA = AdminToken("anna", "admin", "")
 WHY = "looked at it"
+PUBLIC_STATES = (State.AUTO_APPROVED, State.PUBLISHED, State.VENDOR_APPROVED)
 BATCH_TIME = timedelta(seconds=105)
 NO_SKEW = timedelta()
 SMALL_SHARE = {"max_active": 200, "address_share": 1}  # two of them
@@ -209,10 +210,17 @@ class World:
         for actor in self.held():
             self.kill(actor)
 
+    def scan_files(self, files: Any, findings: Any) -> Any:
+        return self.sources.scan(files, findings, self._strict)
+
     def check(self, at_rest: bool = False) -> None:
         self.watcher.check(self.dynamo, at_rest)
         held = Counter(record.held_by for record in self.records().values() if record.held_by)
         assert max(held.values(), default=0) <= 2, "S37: one address holds its share of the queue at most"
+        served = [record for record in self.records().values() if record.state in PUBLIC_STATES]
+        assert self.sources.has_read_heavy or HEAVY not in {record.content_hash for record in served}, (
+            "R37: what no scan has finished is not published"
+        )
 
     def records(self) -> dict[str, Submission]:
         return submissions_of(self.dynamo.items)
@@ -325,12 +333,9 @@ class World:
             self.violations.append(str(violation))
 
     def _use_rules(self, version: str, strict: bool) -> None:
-        def scan_now(files: Any, findings: Any = ()) -> Any:
-            return scan(files, findings, strict)
-
+        self._strict = strict
         for module in (shared.verification.verification, shared.verification.rescan):
             self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
-            self._patches.enter_context(patch.object(module, "scan_skill", scan_now))
         for module in (shared.scanner, shared.verification.likeness):
             self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
 

@@ -290,7 +290,7 @@ async def test_a_new_rule_takes_out_again_what_an_admin_put_back(env, stub, monk
     submission = await blocked_by_rescan(env, stub, is_certain=True)
     await unblocked(env, submission, by_name=True)
     more = finding_for("FILE-UNSAFE-PATH", "SKILL.md", "a newer rule")
-    monkeypatch.setattr("shared.verification.rescan.scan_skill", lambda files: scan_skill(files, [more]))
+    monkeypatch.setattr("tests.support.memory.scan_skill", lambda files, findings: scan_skill(files, [more]))
     await rules_change(env, submission.skill_name)
     assert (await within(env, rescan_published)).blocked == [submission.skill_name]
 

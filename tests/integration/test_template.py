@@ -106,6 +106,7 @@ MISTAKES = {
     "another architecture": (put("Globals.Function.Architectures", ["x86_64"]), "arm64"),
     "a visibility of 60 s": (put(of("SubmissionQueue", "VisibilityTimeout"), 60), "less than six"),
     "a visibility of 719 s": (put(of("SubmissionQueue", "VisibilityTimeout"), 719), "less than six"),
+    "too little memory for three long scans": (put("Globals.Function.MemorySize", 512), "the longest scans"),
     "dead letters visible too soon": (
         put(of("DeadLetters", "VisibilityTimeout"), 60),
         "DeadLettersFunction: its queue's",

@@ -23,7 +23,7 @@ from shared.telemetry import logger
 from shared.verification import pipeline
 from shared.worker_context import Env, run_with_worker_env
 from tests.support.aws_resources import CREDENTIALS
-from tests.support.memory import MemoryQueue, no_judge
+from tests.support.memory import MemoryQueue, ScansInThreads, no_judge
 from tests.support.platform import Platform
 
 WHILE = timedelta(seconds=60)
@@ -114,6 +114,7 @@ def _env(aws: Aws) -> Env:
         secrets=secrets,
         github=GitHub(settings.github_api_url, secrets, lambda: datetime.now(UTC)),
         bedrock=no_judge,
+        scans=ScansInThreads(),
         settings=settings,
         clock=lambda: datetime.now(UTC),
     )

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
 from shared.github.client import GitHub
 from shared.github.repo_cache import RepoCache
+from shared.scanner import scan_skill
 from shared.settings import Settings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
@@ -300,6 +301,16 @@ async def no_judge(operation: str, params) -> dict:
     raise AssertionError("this test has no judge to ask")
 
 
+class ScansInThreads:
+    """Scans in this process: fast, and without the limits of the real ones. Passes the same contract suite."""
+
+    async def scan(self, files, source_findings=()):
+        return await asyncio.to_thread(scan_skill, files, source_findings)
+
+    def close(self) -> None:
+        pass
+
+
 def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings) -> Env:
     """`github_api_url` and `bedrock` lead to stubs; a GitHub that was asked must be closed: `env.github.close()`."""
     clock = Clock()
@@ -327,6 +338,7 @@ def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings)
         secrets=secrets,
         github=GitHub(chosen.github_api_url, secrets, clock, cache) if is_stubbed else SilentGitHub(clock),
         bedrock=bedrock,
+        scans=ScansInThreads(),
         settings=chosen,
         clock=clock,
     )

@@ -19,6 +19,8 @@ Template = Mapping[str, Any]
 Problems = list[str]
 
 ROOT = Path(__file__).parents[2]
+TIME_BESIDE_SCANS = timedelta(seconds=40)
+MEMORY_OF_ONE_CPU = 1769  # MB; Lambda gives less of a CPU for less
 GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function behind it may take
 
 # --- who reads which setting ----------------------------------------------------------------------------------------
@@ -115,7 +117,16 @@ def timing_problems(template: Template) -> Problems:
         problems.append("the stuck scan would take submissions from live workers")
     if not timing.STORE_BUDGET < timing.API_TIMEOUT:
         problems.append("a store that does not answer would use up an API function's time")
+    if _scanning_time(template, functions["Consumer"]) > timing.CONSUMER_TIMEOUT - TIME_BESIDE_SCANS:
+        problems.append("a batch of the longest scans leaves its worker too little time")
     return problems + _gateway_problems(functions)
+
+
+def _scanning_time(template: Template, consumer: dict[str, Any]) -> timedelta:
+    """Of a whole batch: the kernel counts in whole seconds, so each scan may take one more than its limit."""
+    [batch] = _events(consumer, "SQS")
+    cpus = min(1.0, template["Globals"]["Function"]["MemorySize"] / MEMORY_OF_ONE_CPU)
+    return batch["BatchSize"] * (timing.SCAN_CPU_LIMIT + timedelta(seconds=1)) / cpus
 
 
 def queue_problems(template: Template) -> Problems:

@@ -24,7 +24,7 @@ from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env, get_worker_env
 from tests.support.aws_resources import create_resources
 from tests.support.builders import a_bundle, an_sqs_record, submitted
-from tests.support.memory import FixedSecrets, SilentGitHub, no_judge, within
+from tests.support.memory import FixedSecrets, ScansInThreads, SilentGitHub, no_judge, within
 
 A_WHILE = timedelta(seconds=20)
 BATCH = 3
@@ -60,6 +60,7 @@ def env_of(resources: Mapping[str, str]) -> tuple[Env, Watching, Aws]:
         secrets=FixedSecrets(),
         github=SilentGitHub(_clock),
         bedrock=no_judge,
+        scans=ScansInThreads(),
         settings=settings,
         clock=_clock,
     )

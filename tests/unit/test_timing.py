@@ -55,6 +55,12 @@ def test_whoever_waits_for_others_gives_up_before_its_own_time_is_over():
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
 
 
+def test_a_scan_stops_by_itself_before_it_is_stopped_and_wall_time_comes_last():
+    assert timing.SCAN_CPU_DEADLINE < timing.SCAN_CPU_LIMIT
+    assert 3 * (timing.SCAN_CPU_LIMIT + timedelta(seconds=1)) / 0.58 <= timing.SCAN_WALL_LIMIT
+    assert timing.CONSUMER_TIMEOUT - timedelta(seconds=40) >= timing.SCAN_WALL_LIMIT
+
+
 def test_the_numbers_are_those_the_design_names():
     assert timedelta(seconds=120) == timing.CONSUMER_TIMEOUT
     assert timedelta(seconds=720) == timing.VISIBILITY_TIMEOUT

@@ -3,6 +3,7 @@
 import io
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -116,8 +117,21 @@ def test_a_flood_of_matches_is_incomplete_not_skipped() -> None:
 def test_running_out_of_time_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching.Deadline, "seconds_left", lambda self: -1.0)
     report = scan_skill({"SKILL.md": HEADER})
-    assert report.incomplete == ("SKILL.md: not finished within 20 s",)
+    assert report.incomplete == ("SKILL.md: not finished within 8 s of processor time",)
+    assert report.unfinished == report.incomplete[0]
     assert report.verdict is Verdict.CONCERNS
+
+
+@pytest.mark.requirement("R36")
+def test_three_large_skills_at_once_get_the_verdicts_they_get_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together they take three times as long; each has twice the CPU time that it takes alone."""
+    skills = [{"SKILL.md": HEADER + b"Some words about `tools` number %d.\n" % n * 8_000} for n in range(3)]
+    started = time.thread_time()
+    alone = [scan_skill(files) for files in skills]
+    taken = (time.thread_time() - started) / len(skills)
+    monkeypatch.setattr("shared.scanner.scan.CPU_SECONDS", 2 * taken)
+    with ThreadPoolExecutor(len(skills)) as threads:
+        assert list(threads.map(scan_skill, skills)) == alone
 
 
 def test_time_grows_linearly_with_size() -> None:

@@ -12,16 +12,17 @@ import pytest
 
 from functions import consumer
 from shared.errors import LostLease, NotFound, Unavailable
+from shared.evidence.receipt_store import find_receipt
 from shared.records.submissions import Delivery, State
+from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from shared.storage.kv import Put
 from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.pause import pause_queue, resume_queue
 from shared.submissions.submission_store import claim_submission, get_history, get_submission, move_submission
 from shared.timing import MAX_ATTEMPTS, RETRY_BASE
-from shared.verification import verification
 from shared.verification.pipeline import DONE
-from shared.verification.verification import scan_fetched
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
+from tests.support.hostile_scans import ORDER
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryContent, MemoryKV, memory_env, within
 
@@ -326,19 +327,67 @@ async def test_when_every_record_fails_all_are_reported(env):
 
 
 @pytest.mark.requirement("R25")
-async def test_the_scans_of_one_batch_are_under_way_at_one_moment(env, monkeypatch):
-    """Who scans in the event loop instead of a thread waits here for siblings that it keeps from coming."""
+async def test_the_scans_of_one_batch_are_under_way_at_one_moment(env, scan_processes, monkeypatch):
+    """Who waits for a scan in the event loop instead of a thread waits here for siblings that it keeps from coming."""
     together = threading.Barrier(3)
+    scan_alone = ScanProcess.scan
 
-    def scan_together(fetched):
+    def scan_together(process, *request):
         together.wait(timeout=5)
-        return scan_fetched(fetched)
+        return scan_alone(process, *request)
 
-    monkeypatch.setattr(verification, "scan_fetched", scan_together)
+    monkeypatch.setattr(ScanProcess, "scan", scan_together)
+    env = replace(env, scans=scan_processes)
     submissions = [await submitted(env, a_bundle(f"r25-{n}")) for n in range(together.parties)]
     await consume(env, *(an_sqs_record(submission.id) for submission in submissions))
     assert {(await record(env, submission)).attempts for submission in submissions} == {1}
     assert {(await record(env, submission)).state for submission in submissions} == {State.PUBLISHED}
+
+
+@pytest.fixture
+def hostile_scans():
+    scans = ScanProcesses(("tests.support.hostile_scans",), timedelta(seconds=1))
+    yield scans
+    scans.close()
+
+
+def a_hostile_bundle(slug, order):
+    bundle = a_bundle(slug)
+    return bundle | {"files": [*bundle["files"], (ORDER, order)]}
+
+
+@pytest.mark.requirement("R35", "R37")
+async def test_a_hostile_file_costs_its_siblings_neither_time_nor_attempts(env, hostile_scans):
+    env = replace(env, scans=hostile_scans)
+    hostile = await submitted(env, a_hostile_bundle("hostile", "burn"))
+    innocent = [await submitted(env, a_bundle(f"innocent-{n}")) for n in range(2)]
+    assert await consume(env, *(an_sqs_record(each.id) for each in (hostile, *innocent))) == {"batchItemFailures": []}
+    held, *published = [await record(env, each) for each in (hostile, *innocent)]
+    assert {(each.state, each.attempts) for each in published} == {(State.PUBLISHED, 1)}
+    assert (held.state, held.attempts, held.verdict) == (State.ON_HOLD, 1, "CONCERNS")
+    assert "more than 1 s of processor time" in held.reason
+    assert max(each.updated_at for each in published) < held.updated_at
+
+
+@pytest.mark.requirement("R37")
+@pytest.mark.parametrize("order", ["hog", "overflow", "garbage"])
+async def test_a_scan_that_brings_its_process_down_is_held_with_its_evidence(env, hostile_scans, order):
+    env = replace(env, scans=hostile_scans)
+    submission = await submitted(env, a_hostile_bundle("hostile", order))
+    await processed(env, submission)
+    held = await record(env, submission)
+    assert (held.state, held.attempts, held.parked_by) == (State.ON_HOLD, 1, "rule")
+    receipt = await within(env, lambda: find_receipt(held))
+    assert receipt.report.receipt.content_hash == held.content_hash
+    check_invariants(env.kv)
+
+
+async def test_a_scanner_that_does_not_start_is_a_fault_and_costs_an_attempt_only(env):
+    env = replace(env, scans=ScanProcesses(("tests.support.hostile_scans", "does not start")))
+    submission = await submitted(env)
+    await processed(env, submission)
+    failed = await record(env, submission)
+    assert (failed.state, failed.error) == (State.RECEIVED, "the scanner could not be started")
 
 
 async def test_content_that_vanished_is_a_fault_not_a_verdict(env):

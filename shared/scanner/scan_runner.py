@@ -1,0 +1,258 @@
+"""Runs scans in processes of their own, and keeps the processes for the next scans.
+
+A scan that is stopped by a limit, or whose process crashes, has an unfinished report. A process that has served other
+scans may have suffered from them, so its failure does not count: the scan is tried once more in a fresh one, with what
+is left of its CPU time.
+"""
+
+import asyncio
+import hashlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from shared.errors import Unavailable
+from shared.scanner.report import SCANNER_VERSION, Finding, FrontMatter, ScanManifest, ScannedFile, ScanReport, decide
+from shared.scanner.scan_process import (
+    MAX_ANSWER,
+    MAX_MEMORY,
+    MB,
+    OUT_OF_MEMORY,
+    READY,
+    ScanAnswer,
+    ScanRequest,
+    read_message,
+    write_message,
+)
+from shared.telemetry import logger
+from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, seconds_to_wait
+
+PROGRAM = "shared.scanner.scan_process"
+MAX_IDLE = 3  # a batch has three messages
+LEAST_CPU = 0.5  # seconds; less is not worth a second try
+LONG = 2.0  # seconds of CPU time after which a scan gives way to others
+LOW_PRIORITY = 10  # about a tenth of the share of others; lower, and it would hold its worker for too long
+TICK = 0.1  # seconds between looks at a scan that is under way
+NOT_READ = "not read: the scan was stopped"
+
+
+class Scans(Protocol):
+    async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
+        """Raises Unavailable if the scan could not be carried out; what the skill itself causes is in its report."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ScanStopped(Exception):
+    """A scan ended without a report. The text says why, for the author of the skill."""
+
+    def __init__(self, reason: str, is_fault: bool = False) -> None:
+        super().__init__(reason)
+        self.is_fault = is_fault  # of this machine, not of the skill
+
+
+class ScanProcesses:
+    """Processes are started and ended in the thread of the event loop: the kernel ends a process with the thread that
+    started it, and other threads come and go."""
+
+    def __init__(self, program: Sequence[str] = (PROGRAM,), cpu_limit: timedelta = SCAN_CPU_LIMIT) -> None:
+        self._program = program
+        self._cpu_limit = cpu_limit.total_seconds()
+        self._idle: list[ScanProcess] = []
+
+    async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
+        cpu_left = self._cpu_limit
+        if used := self._take_idle():
+            try:
+                return await self._scan_in(used, files, source_findings, cpu_left)
+            except ScanStopped as stopped:
+                cpu_left -= used.cpu_seconds
+                if cpu_left < LEAST_CPU:
+                    return _stopped_report(files, source_findings, stopped)
+        try:
+            return await self._scan_in(ScanProcess(self._program, self._cpu_limit), files, source_findings, cpu_left)
+        except ScanStopped as stopped:
+            return _stopped_report(files, source_findings, stopped)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().end()
+
+    async def _scan_in(
+        self, process: "ScanProcess", files: Mapping[str, bytes], findings: Sequence[Finding], cpu_left: float
+    ) -> ScanReport:
+        try:
+            async with asyncio.timeout(seconds_to_wait(SCAN_WALL_LIMIT)):
+                report = await asyncio.to_thread(process.scan, files, findings, cpu_left)
+        except BaseException as error:  # cancelled too: nobody waits for this scan any more
+            process.end()
+            if isinstance(error, TimeoutError):
+                raise Unavailable("The scan took too long.") from error
+            raise
+        self._keep(process)
+        return report
+
+    def _take_idle(self) -> "ScanProcess | None":
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_alive:
+                return process
+            process.end()
+        return None
+
+    def _keep(self, process: "ScanProcess") -> None:
+        if process.gave_way or len(self._idle) >= MAX_IDLE:
+            process.end()
+        else:
+            self._idle.append(process)
+
+
+class ScanProcess:
+    def __init__(self, program: Sequence[str], cpu_limit: float) -> None:
+        self._cpu_limit = cpu_limit
+        module, *arguments = program
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-P", "-m", module, str(os.getpid()), *arguments],
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # it has a share of the processor of its own, which can be lowered
+        )
+        assert self._process.stdin
+        assert self._process.stdout
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._is_ready = False
+        self._cpu_before = 0.0
+        self.gave_way = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of the current or last scan."""
+        return self._cpu_now - self._cpu_before
+
+    def scan(self, files: Mapping[str, bytes], findings: Sequence[Finding], cpu_left: float) -> ScanReport:
+        """Blocks until the answer is there or the process has ended."""
+        self._await_start()
+        self._cpu_before = self._read_cpu()
+        paths = [(path.encode("utf-8", "surrogatepass"), content) for path, content in files.items()]
+        request = msgspec.msgpack.encode(ScanRequest(paths, tuple(findings), cpu_left))
+        try:
+            write_message(self._requests, request)
+            self._await_answer()
+            message = read_message(self._answers, MAX_ANSWER)
+            answer = None if message is None else msgspec.msgpack.decode(message, type=ScanAnswer)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise ScanStopped("the scan was stopped: its result is too large or not readable") from error
+        except BrokenPipeError:
+            answer = None
+        if answer is None:
+            raise self._why_it_ended()
+        if answer.report is None:
+            raise _why_it_failed(answer.error)
+        return answer.report
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._requests, self._answers):
+            with suppress(OSError):  # what was not sent stays unsent
+                pipe.close()
+
+    def _await_start(self) -> None:
+        if not self._is_ready and read_message(self._answers, len(READY)) != READY:
+            raise ScanStopped("the scanner could not be started", is_fault=True)
+        self._is_ready = True
+
+    def _await_answer(self) -> None:
+        waiting = select.poll()
+        waiting.register(self._answers, select.POLLIN)
+        while not waiting.poll(TICK * 1000):
+            if self._read_cpu() - self._cpu_before > LONG and not self.gave_way:
+                self._give_way()
+        self._read_cpu()
+
+    def _give_way(self) -> None:
+        """Most scans take milliseconds: a long one must not make others wait. There is no way back without rights that
+        a worker does not have, so this process is not used again."""
+        self.gave_way = True
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, LOW_PRIORITY)
+            Path(f"/proc/{self.pid}/autogroup").write_text(str(LOW_PRIORITY))
+
+    def _read_cpu(self) -> float:
+        """Its CPU time since it started; clock_getcpuclockid(3) makes a clock of a process id like this."""
+        self._cpu_now = time.clock_gettime((~self.pid << 3) | 2)
+        return self._cpu_now
+
+    def _why_it_ended(self) -> ScanStopped:
+        status = self._process.wait()
+        if status == -signal.SIGXCPU:
+            return ScanStopped(f"the scan was stopped: it needs more than {self._cpu_limit:.0f} s of processor time")
+        if status == -signal.SIGKILL:
+            return ScanStopped("the scan process was killed", is_fault=True)
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return ScanStopped(f"the scan was stopped: its process crashed ({how})")
+
+
+def unfinished_report(files: Mapping[str, bytes], findings: Sequence[Finding], reason: str) -> ScanReport:
+    """What is known without reading the files."""
+    from shared.scanner.inventory import content_hash  # here: the API imports this module and reads no skill
+    from shared.scanner.pack import rule_set_version
+
+    digests = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
+    records = tuple(ScannedFile(path, digest, len(files[path]), NOT_READ) for path, digest in digests.items())
+    return ScanReport(
+        **decide(findings, [reason]).as_dict(),
+        incomplete=(reason,),
+        unfinished=reason,
+        findings=tuple(findings),
+        capabilities=(),
+        front_matter=FrontMatter(),
+        signature=(),
+        receipt=ScanManifest(
+            scanner_version=SCANNER_VERSION,
+            rule_set_version=rule_set_version(),
+            content_hash=content_hash(records),
+            files=records,
+        ),
+    )
+
+
+def _stopped_report(files: Mapping[str, bytes], findings: Sequence[Finding], stopped: ScanStopped) -> ScanReport:
+    logger.warning("scan stopped", extra={"why": str(stopped)})
+    if stopped.is_fault:
+        raise Unavailable(f"{stopped}.") from stopped
+    return unfinished_report(files, findings, str(stopped))
+
+
+def _why_it_failed(error: str) -> ScanStopped:
+    if error == OUT_OF_MEMORY:
+        return ScanStopped(f"the scan was stopped: it needs more than {MAX_MEMORY // MB} MB of memory")
+    return ScanStopped(f"the scan was stopped by an error ({error[:80]})")
+
+
+def _environment() -> dict[str, str]:
+    """None of the worker's variables, which hold credentials, but the one that Lambda's interpreter needs to start."""
+    modules = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    return {"PYTHONPATH": modules, "LANG": "C.UTF-8", **libraries}
