@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-UNSAFE = re.compile(r"^[/~]|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|(^|/)\.{0,2}(/|$)")
+_UNSAFE = re.compile(r"^[/~]|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|(^|/)\.{0,2}(/|$)")
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|$)")  # devices on Windows
 _SHORT_GIT = re.compile(r"git~\d")  # how Windows abbreviates .git
 # What a client, an editor or a shell loads by itself when the folder is opened, without the skill being used.
@@ -36,9 +36,9 @@ def same_place(path: str) -> str:
     return "/".join(map(_same_name, path.replace("\\", "/").split("/")))
 
 
-def is_unsafe(path: str) -> bool:
-    """Leads out of its folder on some system, or cannot be shown."""
-    return bool(UNSAFE.search(path)) or not path.isprintable()
+def leads_elsewhere(path: str) -> bool:
+    """Out of its folder on some system, or to a name that cannot be shown."""
+    return bool(_UNSAFE.search(path)) or not path.isprintable()
 
 
 def clashes(paths: Iterable[str]) -> list[str]:
@@ -61,7 +61,7 @@ def name_findings(paths: Iterable[str]) -> Iterator[NameFinding]:
     for path in clashes(paths):
         yield NameFinding("FILE-NAME-CLASH", path, "another file has this name on some systems")
     for path in paths:
-        if UNSAFE.search(path):
+        if leads_elsewhere(path):
             yield NameFinding("FILE-UNSAFE-PATH", path, path[:120])
         yield from _in_one(path)
 

@@ -12,6 +12,21 @@ MAX_ODD = 0.02
 _ODD = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")  # hardly ever in text
 # Bytes that are not UTF-8 arrive as surrogates; they are shown as Latin-1, which is what most of them are.
 _LATIN_1 = {0xDC00 + byte: byte for byte in range(128, 256)}
+_JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".html", ".svg")
+_CR_ENDS_LINE = (
+    *_JAVASCRIPT,
+    ".py",
+    ".pyw",
+    ".md",
+    ".mdx",
+    ".mdc",
+    ".markdown",
+    ".txt",
+    ".rb",
+    ".json",
+    ".yaml",
+    ".yml",
+)
 _WORD = re.compile(r"[!-~]{2,}")
 _RUN = re.compile(r"[\t -~]{4}")
 _PRINTABLE_RUN = re.compile(rb"[\t\n\r -~]{24,}")
@@ -26,6 +41,17 @@ def text_of(content: bytes) -> str:
         return narrow
     wide = content.decode(encoding, "replace").replace("\0", "").removeprefix("\ufeff")
     return "\n".join([wide, *_lines_only_in(narrow, wide)])
+
+
+def unix_lines(text: str, path: str) -> str:
+    """Lines as the program that runs the file counts them: a lone carriage return ends one for all but shells."""
+    name = path.lower()
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+        text = text.replace("\r", "\n") if name.endswith(_CR_ENDS_LINE) else text
+    if not text.isascii() and name.endswith(_JAVASCRIPT):
+        text = text.replace("\u2028", "\n").replace("\u2029", "\n")
+    return text
 
 
 def is_readable(text: str) -> bool:

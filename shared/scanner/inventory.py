@@ -13,8 +13,8 @@ import msgspec
 
 from shared.scanner.archives import Budget, Member, is_archive, read_archive
 from shared.scanner.documents import OFFICE, document_parts, is_opaque_part, office_text
-from shared.scanner.file_names import is_unsafe, name_findings
-from shared.scanner.file_text import is_readable, strings_in, text_of
+from shared.scanner.file_names import leads_elsewhere, name_findings
+from shared.scanner.file_text import is_readable, strings_in, text_of, unix_lines
 from shared.scanner.media import MEDIA_KINDS, MEDIA_SUFFIXES, media_kind
 from shared.scanner.report import ScannedFile
 from shared.scanner.used_files import UsedFiles
@@ -76,7 +76,7 @@ def take_inventory(files: Mapping[str, bytes]) -> Inventory:
             continue
         budget.bytes_left -= len(content)
         items += _classified(records[path], content, budget, 0)
-    items = [*map(_cut, _with_used_media(items, files)), *_named(files, records)]
+    items = [*map(_bounded_text, _with_used_media(items, files)), *_named(files, records)]
     incomplete = [f"{item.record.path}: {item.incomplete}" for item in items if item.incomplete]
     return Inventory(tuple(items), _bounded(list(dict.fromkeys(incomplete))), content_hash(records.values()))
 
@@ -153,7 +153,7 @@ def _member(record: ScannedFile, member: Member, budget: Budget, depth: int, in_
     part = ScannedFile(path, hashlib.sha256(member.content).hexdigest(), len(member.content))
     if member.problem:
         yield Item(part, None, member.rule, f"{member.name}: {member.problem}"[:200], True, member.problem)
-    if is_unsafe(member.name or "-"):
+    if leads_elsewhere(member.name or "-"):
         yield Item(part, None, "FILE-UNSAFE-PATH", member.name[:120], in_archive=True)
     if member.name.lower().endswith("vbaproject.bin"):
         yield Item(_skipped(part, "macros"), None, "FILE-MACRO", member.name[-80:], True, "not read: macros")
@@ -210,11 +210,13 @@ def _limit(count: int) -> str:
     return f"not read: more than {MAX_SKILL // 1_000_000} MB in total"
 
 
-def _cut(item: Item) -> Item:
-    if item.text is None or len(item.text) <= MAX_TEXT_FILE:
+def _bounded_text(item: Item) -> Item:
+    if item.text is None:
         return item
-    reason = f"only the first {MAX_TEXT_FILE // 1_000_000} MB of {item.record.size:,} bytes was read"
-    return msgspec.structs.replace(item, text=item.text[:MAX_TEXT_FILE], incomplete=item.incomplete or reason)
+    text, incomplete = unix_lines(item.text, item.record.path), item.incomplete
+    if len(text) > MAX_TEXT_FILE and not incomplete:
+        incomplete = f"only the first {MAX_TEXT_FILE // 1_000_000} MB of {item.record.size:,} bytes was read"
+    return msgspec.structs.replace(item, text=text[:MAX_TEXT_FILE], incomplete=incomplete)
 
 
 def _bounded(reasons: list[str]) -> tuple[str, ...]:
