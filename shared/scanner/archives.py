@@ -28,6 +28,7 @@ class Budget:
     def __init__(self, max_bytes: int, max_members: int = MAX_MEMBERS) -> None:
         self.bytes_left = max_bytes
         self.members_left = max_members
+        self.document_bytes_left = max_bytes  # of the streams of documents, of which only the text is kept
 
     def take(self, size: int) -> None:
         self.bytes_left = max(0, self.bytes_left - size)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from shared.scanner.archives import Member, inflate
+from shared.scanner.archives import Budget, Member, inflate
 
 OFFICE = (
     *(".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".odg", ".dotx", ".potx", ".ppsx", ".xltx", ".epub", ".vsdx"),
@@ -28,16 +28,17 @@ _PDF_TEXT = re.compile(rb"\(((?:[^()\\]|\\.)*)\)|(-?\d+)|\b(T[dDmj*J]|ET)\b", re
 _PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
 _PDF_PICTURE = (b"/DCTDecode", b"/JPXDecode", b"/CCITTFaxDecode", b"/JBIG2Decode", b"/FontFile", b"/Length1")
+_GLYPH_NUMBER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WIDE_GAP = -150  # thousandths of the size of a letter
 
 
-def document_parts(path: str, content: bytes, max_bytes: int) -> list[Member] | None:
+def document_parts(path: str, content: bytes, budget: Budget) -> list[Member] | None:
     """The parts of a notebook or a PDF; None if it is neither, or not as a whole."""
     name = path.lower()
     if name.endswith(".ipynb"):
         return _notebook(content)
     if name.endswith(".pdf") and content.startswith(b"%PDF-") and _PDF_END.search(content[-1024:]):
-        return list(_pdf(content, max_bytes))
+        return list(_pdf(content, budget))
     return None
 
 
@@ -110,44 +111,47 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _pdf(content: bytes, max_bytes: int) -> Iterator[Member]:
+def _pdf(content: bytes, budget: Budget) -> Iterator[Member]:
     """Its text as far as it is stored as such, and whether it does something when it is opened."""
-    texts, left, active, packed_badly = [], max_bytes, False, False
+    texts, active, unread = [], False, b"/Encrypt" in content[-4096:]
     for head, body in _pdf_streams(content):
         names = _PDF_ESCAPED.sub(lambda m: bytes([int(m[1], 16)]), head)
-        active = active or bool(_PDF_ACTIVE.search(names))
-        if any(mark in names for mark in _PDF_PICTURE):
-            continue
-        data = _inflated(body, left) if b"/FlateDecode" in names or b"/Fl " in names else body[:left]
-        left -= len(data or b"")
-        packed_badly = packed_badly or data is None or left <= 0
-        active = active or bool(_PDF_ACTIVE.search(data or b""))
+        data = _unpacked_stream(names, body, budget)
+        # Pictures and fonts are read like the rest, in case they are something else; they need not be readable.
+        unread = unread or (data is None and not any(mark in names for mark in _PDF_PICTURE))
+        active = active or bool(_PDF_ACTIVE.search(names) or _PDF_ACTIVE.search(data or b""))
         texts.append(_drawn_text(data or b""))
     yield Member("text.txt", "\n".join(filter(None, texts)).encode("utf-8", "replace"))
     if active:
         yield Member("", problem="runs something when it is opened", rule="FILE-MACRO")
-    if packed_badly or re.search(rb"/Encrypt\b", content[-4096:]):
+    if unread:
         yield Member("", problem="its text is locked or cannot be unpacked")
 
 
 def _pdf_streams(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The dictionary before each stream, and the stream; last what follows the last one."""
+    """What stands before each stream, and the stream; last what follows the last one."""
     at = 0
     while match := _PDF_STREAM.search(content, at):
         end = content.find(b"endstream", match.end())
         end = len(content) if end < 0 else end
-        yield content[max(at, match.start() - 20_000) : match.start()], content[match.end() : end]
+        yield content[at : match.start()], content[match.end() : end]
         at = end + 9
     yield content[at:], b""
 
 
-def _inflated(body: bytes, limit: int) -> bytes | None:
+def _unpacked_stream(names: bytes, body: bytes, budget: Budget) -> bytes | None:
+    filters = names[names.rfind(b" obj") + 1 :]
     unpacked = bytearray()
     try:
-        inflate(zlib.decompressobj(), body, unpacked, limit)
-    except zlib.error:
+        if b"/ASCII85Decode" in filters or b"/A85" in filters:
+            body = base64.a85decode(body.strip().removesuffix(b"~>"))
+        if b"/FlateDecode" not in filters and not re.search(rb"/Fl\b", filters):
+            return body
+        inflate(zlib.decompressobj(), body, unpacked, budget.document_bytes_left)
+    except (zlib.error, ValueError):
         return None
-    return bytes(unpacked)
+    budget.document_bytes_left = max(0, budget.document_bytes_left - len(unpacked))
+    return bytes(unpacked) if budget.document_bytes_left else None
 
 
 def _drawn_text(data: bytes) -> str:
@@ -161,4 +165,5 @@ def _drawn_text(data: bytes) -> str:
             pieces.append("\n")
         elif number and int(number[:9]) < _WIDE_GAP:
             pieces.append(" ")
-    return re.sub(r"\n+", "\n", "".join(pieces)).strip()
+    text = _GLYPH_NUMBER.sub("", "".join(pieces))  # of fonts that number their letters as they like
+    return re.sub(r"\n+", "\n", text).strip()

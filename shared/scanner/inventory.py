@@ -105,7 +105,7 @@ def _classified(record: ScannedFile, content: bytes, budget: Budget, depth: int)
     if kind := media_kind(record.path, content):
         yield Item(_skipped(record, kind), strings_in(content) or None, in_archive=in_archive)
         return
-    parts = document_parts(record.path, content, budget.bytes_left)
+    parts = document_parts(record.path, content, budget)
     yield _as_text(record, content, in_archive, is_document=parts is not None)
     for part in parts or ():
         yield from _member(record, part, budget, depth)

@@ -21,7 +21,11 @@ _MP3_HERTZ = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 120
 
 def media_kind(path: str, content: bytes) -> str:
     """Which kind of file it is when its name and all of its bytes agree, else nothing."""
-    kind, ends_at = _FORMATS.get(PurePosixPath(path).suffix.lower(), ("", None))
+    name = PurePosixPath(path).name
+    suffix = (
+        "._" if name.startswith("._") else name.lower() if name == ".DS_Store" else PurePosixPath(name).suffix.lower()
+    )
+    kind, ends_at = _FORMATS.get(suffix, ("", None))
     if ends_at is None:
         return ""
     try:
@@ -253,6 +257,19 @@ def _metafile(data: bytes) -> int:
     return at + 2 * int.from_bytes(data[at + 6 : at + 10], "little") if is_wmf else 0
 
 
+def _apple_double(data: bytes) -> int:
+    """What macOS keeps beside a file, in archives made there."""
+    if data[:8] != b"\0\5\x16\7\0\2\0\0":
+        return 0
+    count = struct.unpack_from(">H", data, 24)[0]
+    ends = [int(sum(struct.unpack_from(">II", data, 26 + 12 * n + 4))) for n in range(count)]
+    return max(ends, default=0)
+
+
+def _folder_view(data: bytes) -> int:
+    return len(data) if data[:8] == b"\0\0\0\1Bud1" else 0
+
+
 _FORMATS: dict[str, tuple[str, Callable[[bytes], int]]] = {
     ".png": ("picture", _png),
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), ("picture", _jpeg)),
@@ -274,6 +291,8 @@ _FORMATS: dict[str, tuple[str, Callable[[bytes], int]]] = {
     **dict.fromkeys((".sqlite", ".sqlite3", ".db"), ("database", _sqlite)),
     ".parquet": ("table", _parquet),
     ".npy": ("table", _numpy),
+    "._": ("folder settings", _apple_double),
+    ".ds_store": ("folder settings", _folder_view),
 }
-MEDIA_SUFFIXES = tuple(suffix[1:] for suffix in _FORMATS)
+MEDIA_SUFFIXES = tuple(suffix[1:] for suffix in _FORMATS if suffix != "._")
 MEDIA_KINDS = {kind for kind, _ in _FORMATS.values()}
