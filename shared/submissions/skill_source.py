@@ -133,11 +133,15 @@ def read_bundle(files: Sequence[tuple[str, str]]) -> dict[str, bytes]:
             raise InvalidRequest(f"{path[:80]!r} is not a path inside the skill's folder.", code="invalid_bundle")
         bundle[path] = _encode(path, content)
     _refuse_same_places([path for path, _ in files])
-    if "SKILL.md" not in bundle:
-        raise Unprocessable("A bundle has its SKILL.md at the top, not in a folder.", code="no_skill_md")
+    _require_page(bundle)
     if sum(map(len, bundle.values())) > MAX_BUNDLE:
         raise TooLarge("A bundle holds at most 4 MB of text. Leave out what the skill does not need.")
     return bundle
+
+
+def _require_page(bundle: Files) -> None:
+    if "SKILL.md" not in bundle:
+        raise Unprocessable("A bundle has its SKILL.md at the top, not in a folder.", code="no_skill_md")
 
 
 def _refuse_same_places(paths: Sequence[str]) -> None:

@@ -124,6 +124,7 @@ async def test_the_skill_is_data_between_delimiters_it_cannot_know(env, stub):
     assert first.split("nonce: ")[1].strip() not in data
 
 
+@pytest.mark.requirement("S26")
 async def test_the_judge_reads_what_the_scanner_reads(stub, env):
     """One NUL hides nothing, and neither does UTF-16 or an archive."""
     packed = io.BytesIO()

@@ -10,11 +10,10 @@ from shared.submissions.skill_source import read_bundle
 
 HEADER = b"---\nname: example\ndescription: An example.\n---\n"
 
-pytestmark = pytest.mark.requirement("S28")
-
 MERGED = ["RUN.sh", "run.sh.", "run.sh ", "run.sh::$DATA", "run.sh:stream", "ｒun.sh", "ru\u200bn.sh", "run.sh. ."]
 
 
+@pytest.mark.requirement("S28")
 @pytest.mark.parametrize("other", MERGED)
 def test_two_files_that_one_disk_would_merge_are_a_finding_and_no_upload(other: str) -> None:
     report = scan_skill({"SKILL.md": HEADER, "run.sh": b"echo 1", other: b"echo 2"})
@@ -23,6 +22,7 @@ def test_two_files_that_one_disk_would_merge_are_a_finding_and_no_upload(other: 
         read_bundle([("SKILL.md", "x"), ("run.sh", "1"), (other, "2")])
 
 
+@pytest.mark.requirement("S28")
 def test_composed_and_decomposed_letters_and_a_file_as_a_folder_are_one_place() -> None:
     assert same_place("caf\u00e9/a") == same_place("cafe\u0301/A")
     assert clashes(["a/b", "A"]) == ["A"]
@@ -30,6 +30,7 @@ def test_composed_and_decomposed_letters_and_a_file_as_a_folder_are_one_place() 
     assert clashes(["a/b", "a/c", "ab"]) == []
 
 
+@pytest.mark.requirement("S28")
 @pytest.mark.parametrize(
     ("path", "rule"),
     [
@@ -70,6 +71,7 @@ def test_a_name_with_another_meaning_is_a_finding_and_its_content_is_read(path: 
     assert scan_skill({"SKILL.md": HEADER, path: b"x"}).verdict is not Verdict.PASS
 
 
+@pytest.mark.requirement("S28")
 @pytest.mark.parametrize(
     "path",
     [".gitignore", ".github/a.md", "a-b/c.md", "console.md", ".vscode/extensions.json", "AGENTS.md", "docs/a b.md"],
@@ -78,6 +80,7 @@ def test_an_ordinary_name_is_no_concern(path: str) -> None:
     assert scan_skill({"SKILL.md": HEADER, path: b"x"}).verdict is Verdict.PASS
 
 
+@pytest.mark.requirement("S28")
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "~/x", "C:/x", "a\\b", "a//b", "./a", "a/", "a\x07", ""])
 def test_a_path_that_leads_elsewhere_is_a_finding_and_no_upload(path: str) -> None:
     assert leads_elsewhere(path)
@@ -86,6 +89,7 @@ def test_a_path_that_leads_elsewhere_is_a_finding_and_no_upload(path: str) -> No
         read_bundle([("SKILL.md", "x"), (path, "x")])
 
 
+@pytest.mark.requirement("S28")
 @pytest.mark.parametrize("path", ["skill/SKILL.md", "skill.md", "SKILL.md.txt", "README.md"])
 def test_a_bundle_without_its_page_at_the_top_is_refused(path: str) -> None:
     with pytest.raises(Unprocessable, match=r"SKILL\.md") as refusal:
