@@ -38,7 +38,7 @@ async def find_holder(ip: str | None) -> str | None:
     address. None where limits are off."""
     if ip is None or not get_settings().limits:
         return None
-    return (await sign("holder", _network(ip)))[:32]
+    return (await sign("holder", network_of(ip)))[:32]
 
 
 async def refuse_locked(kind: str, ip: str) -> None:

@@ -6,10 +6,10 @@ void. No judgement can clear a block rule (shared/records/decision.py).
 """
 
 import asyncio
-import hashlib
 import json
 import random
 import secrets
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -23,6 +23,8 @@ from shared.db import get_bedrock, get_settings, now
 from shared.errors import Deferred, PlatformError, Unavailable
 from shared.evidence.judge_budget import Reservation, give_back, reserve
 from shared.records.decision import Judged, judged_by_score
+from shared.scanner.hidden_text import plain
+from shared.scanner.inventory import texts_of
 from shared.storage.content import Files
 from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
@@ -77,20 +79,22 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         return f"{first.file}:{first.line}: {first.why}"
 
 
-async def judge_skill(files: Files, report_summary: str) -> Judgement | NotJudged:
-    """Raises Deferred when the judge cannot be reached; everything else is a result."""
+async def judge_skill(files: Files, scan_notes: str) -> Judgement | NotJudged:
+    """Raises Deferred when the judge cannot be reached; everything else is a result. It reads what the scanner reads:
+    the same text, also of the files in an archive."""
     settings = get_settings()
     if settings.judge == "none":
         return NotJudged(Why.NOT_CONFIGURED, "No judge is configured, so only the static scan was done.")
-    if sum(len(path) + len(data) for path, data in files.items()) > settings.judge_max_bytes:
+    texts = await asyncio.to_thread(texts_of, files)
+    if sum(len(path) + len(text.encode()) for path, text in texts.items()) > settings.judge_max_bytes:
         return NotJudged(Why.TOO_LARGE, f"It is larger than the {settings.judge_max_bytes} bytes the judge reads.")
     ends_at = asyncio.get_running_loop().time() + seconds_to_wait(JUDGE_BUDGET)
     for attempt in range(MAX_TRIES):
         if attempt:
             await asyncio.sleep(attempt * random.uniform(0.1, 0.3) * TIME_SCALE)  # noqa: S311 - spreads load
-        question = Question.about(files, report_summary)
+        question = Question.about(texts, scan_notes)
         try:
-            return await _judge_once(question, files, ends_at)
+            return await _judge_once(question, texts, ends_at)
         except VoidAnswer as void:
             logger.warning("void answer of the judge", extra={"problem": str(void), "attempt": attempt + 1})
             count(Watched.JUDGE_ERRORS)
@@ -107,10 +111,10 @@ class Question(NamedTuple):
     data: str
 
     @classmethod
-    def about(cls, files: Files, report_summary: str) -> "Question":
+    def about(cls, texts: Mapping[str, str], scan_notes: str) -> "Question":
         nonce, fence = secrets.token_hex(16), f"----- {secrets.token_hex(16)} -----"
-        parts = [f"{fence} {json.dumps(path)}\n{_text_of(files[path])}\n" for path in sorted(files)]
-        data = "".join([*parts, f"{fence} what a static scan found\n{report_summary}\n", fence])
+        parts = [f"{fence} {json.dumps(path)}\n{texts[path]}\n" for path in sorted(texts)]
+        data = "".join([*parts, f"{fence} what a static scan found\n{scan_notes}\n", fence])
         return cls(nonce, _INSTRUCTIONS.format(fence=fence, nonce=nonce, tool=TOOL), data)
 
     def params(self, model_id: str) -> dict[str, Any]:
@@ -127,7 +131,7 @@ class VoidAnswer(PlatformError):
     """An answer that cannot be trusted."""
 
 
-def read_answer(answer: dict[str, Any], question: Question, files: Files, model_id: str) -> Judgement:
+def read_answer(answer: dict[str, Any], question: Question, texts: Mapping[str, str], model_id: str) -> Judgement:
     if answer.get("stopReason") != "tool_use":
         raise VoidAnswer(f"it stopped with {answer.get('stopReason')!r}")
     content = answer.get("output", {}).get("message", {}).get("content", [])
@@ -138,7 +142,7 @@ def read_answer(answer: dict[str, Any], question: Question, files: Files, model_
         report = msgspec.convert(reports[0], _Report)
     except msgspec.ValidationError as error:
         raise VoidAnswer(f"it does not fit the schema: {error}") from error
-    return _checked(report, question, files, model_id, answer.get("usage", {}).get("totalTokens", 0))
+    return _checked(report, question, texts, model_id, answer.get("usage", {}).get("totalTokens", 0))
 
 
 class _Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,7 +162,7 @@ class _Stop(Exception):
         self.result = result
 
 
-async def _judge_once(question: Question, files: Files, ends_at: float) -> Judgement:
+async def _judge_once(question: Question, texts: Mapping[str, str], ends_at: float) -> Judgement:
     settings = get_settings()
     reservation = await _reserve(settings.judge_daily_budget, ends_at)
     if reservation is None:
@@ -168,7 +172,7 @@ async def _judge_once(question: Question, files: Files, ends_at: float) -> Judge
     except Deferred:
         await _give_back(reservation)
         raise
-    return read_answer(answer, question, files, settings.judge_model_id)
+    return read_answer(answer, question, texts, settings.judge_model_id)
 
 
 async def _reserve(budget: int, ends_at: float) -> Reservation | None:
@@ -216,7 +220,7 @@ def _later(problem: str) -> Deferred:
     return Deferred(reason, "the judge (Amazon Bedrock)", until, "judge_down")
 
 
-def _checked(report: _Report, question: Question, files: Files, model_id: str, tokens: int) -> Judgement:
+def _checked(report: _Report, question: Question, texts: Mapping[str, str], model_id: str, tokens: int) -> Judgement:
     judged = judged_by_score(report.score)
     if not is_same(question.nonce, report.nonce):
         raise VoidAnswer("its nonce is not ours")
@@ -229,25 +233,22 @@ def _checked(report: _Report, question: Question, files: Files, model_id: str, t
         judged=judged,
         intent=report.intent,
         scope=report.scope,
-        concerns=tuple(_located(concern, files) for concern in report.concerns),
+        concerns=tuple(_located(concern, texts) for concern in report.concerns),
         model_id=model_id,
         tokens=tokens,
     )
 
 
-def _located(concern: Concern, files: Files) -> Concern:
-    """The quote says where it is: models miscount lines."""
-    text = _unix(_text_of(files[concern.file])) if concern.file in files else ""
-    at = text.find(_unix(concern.quote))
+def _located(concern: Concern, texts: Mapping[str, str]) -> Concern:
+    """The quote says where it is: models miscount lines, and write look-alike letters as plain ones."""
+    text, quote = _unix(texts.get(concern.file, "")), _unix(concern.quote)
+    at = text.find(quote)
+    if at < 0:
+        text = plain(text)
+        at = text.find(plain(quote))
     if at < 0 or len(concern.quote.strip()) < SHORTEST_QUOTE:
         raise VoidAnswer(f"it quotes what is not in {concern.file[:100]!r}")
     return msgspec.structs.replace(concern, line=text.count("\n", 0, at) + 1)
-
-
-def _text_of(data: bytes) -> str:
-    if b"\0" in data:
-        return f"({len(data)} bytes that are not text, sha256 {hashlib.sha256(data).hexdigest()})"
-    return data.decode("utf-8", errors="replace")
 
 
 def _unix(text: str) -> str:

@@ -6,13 +6,13 @@ nothing about the other.
 """
 
 import re
-import unicodedata
 import zlib
 from collections.abc import Collection, Generator, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
 from shared.errors import PlatformError, Refused
+from shared.scanner.file_names import clashes, leads_elsewhere, same_place
 
 MB = 1024 * 1024
 MAX_ARCHIVE = 50 * MB
@@ -21,6 +21,7 @@ MAX_RATIO = 100  # source code compresses 5 to 20 times
 RATIO_FREE = 10 * MB  # below this size the ratio is not checked
 MAX_MEMBERS = 100_000
 MAX_DEPTH = 64
+MAX_NAMES = 16 * MB  # all names together: they are kept to see which comes twice
 MAX_SKILL_FILES = 500
 MAX_SKILL_BYTES = 10 * MB
 MAX_FILE = MB
@@ -31,7 +32,6 @@ _PIECE = 64 * 1024
 _LONGEST_PAX = 16 * 1024
 _NUMBER = re.compile(rb"([0-7]{11})[\0 ]")
 _GIT_LONG_NAME = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\.data")
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class AnomalyKind(StrEnum):
@@ -87,6 +87,7 @@ class ArchiveReader:
         self._parser = self._parse()
         self._wanted = next(self._parser)
         self._names: set[str] = set()
+        self._name_bytes = 0
         self._root: str | None = None
         self._contents = _Contents()
         self._ended = False
@@ -183,7 +184,8 @@ class ArchiveReader:
         if name in self._names:
             raise _two_readings(f"{_shown(name)[:100]!r} is in it twice")
         self._names.add(name)
-        if len(self._names) > MAX_MEMBERS:
+        self._name_bytes += len(name)
+        if len(self._names) > MAX_MEMBERS or self._name_bytes > MAX_NAMES:
             raise Refused(f"The repository has more than {MAX_MEMBERS} files, the most we check.", "archive_too_large")
         parts = name.split("/")
         if len(parts) > MAX_DEPTH:
@@ -253,7 +255,7 @@ class _Contents:
             self.refuse(AnomalyKind.TOO_MANY, f"{self._seen} files")
         if self._bytes > MAX_SKILL_BYTES:
             self.refuse(AnomalyKind.OVER_SIZE, f"{self._bytes // MB} MB")
-        for path in _clashes(self.files):
+        for path in clashes(self.files):
             self.refuse(AnomalyKind.CLASH, path)
         return Folder(self.files, tuple(self.anomalies))
 
@@ -352,30 +354,15 @@ def _checksum_holds(block: bytes) -> bool:
 def _is_in(prefix: str, path: str) -> bool:
     """Also what is in the folder only on systems that ignore case or take a backslash for a separator, and what leads
     out of the archive: git cannot produce that, so it is a finding wherever it points."""
-    return _leads_out(path) or _loosely(path).startswith(_loosely(prefix))
+    return _leads_out(path) or same_place(path).startswith(same_place(prefix))
 
 
 def _leads_out(path: str) -> bool:
     return path.startswith("/") or ".." in path.split("/")
 
 
-def _loosely(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold().replace("\\", "/")
-
-
 def _is_safe(path: str) -> bool:
-    parts = path.split("/")
-    return path.isprintable() and "\\" not in path and not _DRIVE.match(path) and not {"", ".", ".."} & set(parts)
-
-
-def _clashes(files: dict[str, bytes]) -> list[str]:
-    seen: set[str] = set()
-    clashing = []
-    for path in files:
-        if _loosely(path) in seen:
-            clashing.append(path)
-        seen.add(_loosely(path))
-    return clashing
+    return not leads_elsewhere(path)
 
 
 def _shown(path: str) -> str:

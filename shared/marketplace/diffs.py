@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from shared.scanner.file_text import is_readable, text_of
+
 MAX_LINES = 4000  # of one file: a larger one is listed as changed, without a patch
 MAX_LINES_IN_ALL = 10_000
 MAX_BYTES_IN_ALL = 1024 * 1024  # of both sides: the response must fit the limit of a function
@@ -76,7 +78,7 @@ def _with_names(diff: FileDiff) -> str:
 
 
 def _diff(path: str, status: str, old: list[str] | None, new: list[str] | None) -> FileDiff:
-    if old is None or new is None:
+    if old is None or new is None or (status == "modified" and old == new):  # the bytes differ in what nobody sees
         return FileDiff(path, status, 0, 0, None)
     opcodes = _opcodes(old, new)
     deletions = sum(i2 - i1 for tag, i1, i2, _, _ in opcodes if tag != "equal")
@@ -88,10 +90,10 @@ def _lines(content: bytes | None) -> list[str] | None:
     """Cut at line feeds only, so that nothing else about a file is lost; None: not text, or too long."""
     if not content:
         return []
-    try:
-        lines = content.decode().split("\n")
-    except UnicodeDecodeError:
+    text = text_of(content)
+    if not text or not is_readable(text):
         return None
+    lines = text.split("\n")
     last = lines.pop()
     if last:
         lines.append(last + _CUT_OFF)

@@ -12,6 +12,7 @@ from shared.db import get_content
 from shared.errors import NotFound, Unavailable
 from shared.evidence.blocklist import find_bans
 from shared.records.skills import Skill
+from shared.scanner.file_text import text_of
 from shared.storage.content import content_hash_of
 
 SKILL_MD = "SKILL.md"
@@ -39,4 +40,4 @@ async def get_published_files(content_hash: str) -> dict[str, bytes]:
 
 
 def skill_md_of(files: dict[str, bytes]) -> str:
-    return files.get(SKILL_MD, b"").decode("utf-8", errors="replace")
+    return text_of(files.get(SKILL_MD, b""))

@@ -9,7 +9,7 @@ from shared.scanner.inventory import MAX_SKILL
 from shared.scanner.report import Finding
 from shared.scanner.scan import finding_for
 
-IGNORED = {".git", "node_modules", "__pycache__", ".venv", ".DS_Store"}
+IGNORED = {".git", "node_modules", "__pycache__", ".venv"}  # when looking for skills; inside one, everything is read
 
 
 class SkillFolder(msgspec.Struct, frozen=True):
@@ -45,7 +45,8 @@ def read_skill(path: Path) -> SkillFolder:
 
 
 def _entries(path: Path) -> Iterator[Path]:
-    return (entry for entry in sorted(path.rglob("*")) if not _ignored(entry, path))
+    """All but the git folder at its top, which belongs to the clone, not to the skill."""
+    return (entry for entry in sorted(path.rglob("*")) if entry.relative_to(path).parts[0] != ".git")
 
 
 def _ignored(entry: Path, root: Path) -> bool:

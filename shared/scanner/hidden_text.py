@@ -1,6 +1,7 @@
 """Characters that people do not see but agents read, and their plain-text equivalents."""
 
 import re
+import unicodedata
 from itertools import islice
 
 TAG_CHARACTERS = re.compile("[\U000e0001-\U000e007f]+")
@@ -29,15 +30,33 @@ _PLAIN = {ord(alike): letter for alike, letter in LOOK_ALIKES.items()}
 _PLAIN |= dict.fromkeys(_INVISIBLE)
 _PLAIN |= {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x00A0: " ", 0x2028: " ", 0x2029: " ", 0x85: " "}
 _PLAIN |= {0x0B: " ", 0x0C: " ", 0x0D: " ", 0x00: " "}
-# Full-width forms read as ASCII to a model.
-_PLAIN |= {0xFF01 + offset: chr(0x21 + offset) for offset in range(94)}
+_PLAIN |= dict.fromkeys({*range(1, 32), 127, *range(0x80, 0xA0)} - {9, 10, 11, 12, 13, 0x85})
+_PLAIN |= {
+    ord(small): letter for small, letter in zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz", strict=True)
+}
 # Tag characters encode ASCII, which is what the agent reads.
 _PLAIN |= {0xE0020 + offset: chr(0x20 + offset) for offset in range(95)}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class _Folding(dict[int, str | int | None]):
+    """Further letters by their compatibility form (NFKD): mathematical, full-width, circled and accented ones."""
+
+    def __missing__(self, code: int) -> str | int | None:
+        letters = "".join(c for c in unicodedata.normalize("NFKD", chr(code)) if not unicodedata.combining(c))
+        # A lone accent is dropped; what is no ASCII letter or sign in another form stays as it is.
+        folded = letters if letters.isascii() and (len(letters) < 2 or letters.isalnum()) else code
+        if len(self) < 20_000:
+            self[code] = folded
+        return folded
+
+
+_FOLDING = _Folding(_PLAIN)
 
 
 def plain(text: str) -> str:
     """Text as an agent understands it. The number of lines never changes."""
-    return text if text.isascii() and "\r" not in text and "\0" not in text else text.translate(_PLAIN)
+    return text if text.isascii() and not _CONTROL.search(text) else text.translate(_FOLDING)
 
 
 def mixed_script_words(text: str) -> list[str]:

@@ -1,18 +1,31 @@
-"""The files of a skill: which are text, what the others are, and which violate a rule."""
+"""The files of a skill: what each of them says, and which of them violate a rule by their name or kind.
+
+Everything is read as text, except what nobody could run or read as text: see media.py and used_files.py. What was not
+read completely makes the scan incomplete.
+"""
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.archives import ArchiveContents, open_archive
+from shared.scanner.archives import Budget, Member, is_archive, read_archive
+from shared.scanner.documents import OFFICE, document_parts, is_opaque_part, office_text
+from shared.scanner.file_names import leads_elsewhere, name_findings
+from shared.scanner.file_text import is_readable, strings_in, text_of, unix_lines
+from shared.scanner.media import MEDIA_KINDS, MEDIA_SUFFIXES, media_kind
 from shared.scanner.report import ScannedFile
+from shared.scanner.used_files import UsedFiles
 
 MAX_TEXT_FILE = 1_000_000
 MAX_SKILL = 10_000_000
 MAX_FILES = 500
+MAX_DEPTH = 3  # an archive in an archive in an archive
+ARCHIVE_READ = "archive, its files were read"
+DOCUMENT_READ = "document, its text was read"
+SHOWN = {*MEDIA_KINDS, DOCUMENT_READ}  # a reader sees them, and a program that runs them sees something else
 
 PROGRAM_MAGIC = (
     *(b"\x7fELF", b"MZ", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xcf\xfa\xed\xfe"),
@@ -22,26 +35,26 @@ COMPILED_CODE = (
     *(".pyc", ".pyo", ".class", ".jar", ".so", ".dylib", ".dll", ".exe", ".node", ".o", ".a", ".wasm", ".msi", ".dmg"),
     *(".pkg", ".deb", ".rpm", ".apk", ".scr", ".com", ".lnk", ".hta"),
 )
-ARCHIVE_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!", b"\x28\xb5\x2f\xfd")
-OFFICE = (
-    *(".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".dotx", ".potx", ".xltx", ".epub", ".vsdx", ".docm", ".xlsm"),
+PACKED = (
+    *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz", ".lzma", ".7z", ".rar", ".zst", ".z", ".cab"),
+    *(".whl", ".egg", ".vsix", ".xpi", ".nupkg", ".skill", ".mcpb", ".dxt", ".crx", ".pptm", ".vst", ".pdf", *OFFICE),
 )
-MEDIA_MAGIC = (
-    *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF", b"OTTO", b"wOFF", b"wOF2", b"\0\1\0\0", b"ttcf", b"true"),
-    *(b"ID3", b"OggS", b"fLaC", b"\0\0\1\0", b"BM", b"SQLite format 3", b"II*\0", b"MM\0*", b"\x1aE\xdf\xa3"),
-    *(b"PAR1", b"\x93NUMPY"),
+_DATA_SUFFIXES = (*PACKED, *COMPILED_CODE, *(f".{suffix}" for suffix in MEDIA_SUFFIXES), "!content")
+_SOURCE_ENCODING = re.compile(r"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]{0,200}?coding[:=][ \t]*([-\w.]{1,40})")
+_PLAIN_ENCODING = re.compile(
+    r"utf-?8(-?sig)?|ascii|us-ascii|latin-?1|iso-?8859-?\d+|cp125\d|windows-125\d", re.IGNORECASE
 )
-UNSAFE_PATH = re.compile(r"^[/~]|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|(^|/)\.\.(/|$)")
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One file of a skill: text to match, or the rule that it violates, or neither (an image)."""
+    """One file of a skill, or a part of one: text to match, the rule that it violates, or both."""
 
     record: ScannedFile
     text: str | None = None
     rule_id: str = ""
     detail: str = ""
     in_archive: bool = False  # scanned, but not a file of the skill itself
+    incomplete: str = ""  # what was not read
 
 
 class Inventory(msgspec.Struct, frozen=True):
@@ -53,20 +66,29 @@ class Inventory(msgspec.Struct, frozen=True):
 def take_inventory(files: Mapping[str, bytes]) -> Inventory:
     """SKILL.md comes first: it must be the last file that a limit leaves out."""
     records = {path: ScannedFile(path, hashlib.sha256(files[path]).hexdigest(), len(files[path])) for path in files}
+    budget = Budget(MAX_SKILL)
     items: list[Item] = []
-    incomplete: list[str] = []
-    total = 0
     for count, path in enumerate(sorted(files, key=_reading_order)):
-        total += len(files[path])
-        if reason := _exceeded_limit(count, total):
-            items.append(Item(_skipped(records[path], reason)))
-            incomplete.append(f"{path}: {reason}")
+        content = files[path]
+        if len(content) > budget.bytes_left or count >= MAX_FILES:
+            items.append(Item(_skipped(records[path], reason := _limit(count)), incomplete=reason))
+            budget.bytes_left -= len(content) if count < MAX_FILES else 0
             continue
-        found = classify(records[path], files[path], max_bytes=MAX_SKILL - total)
-        total += sum(item.record.size for item in found if item.in_archive)
-        incomplete += [reason for item in found for reason in _truncation(item)]
-        items += found
-    return Inventory(tuple(items), _bounded(incomplete), content_hash(records.values()))
+        budget.bytes_left -= len(content)
+        items += _classified(records[path], content, budget, 0)
+    items = [*map(_bounded_text, _with_used_media(items, files)), *_named(files, records)]
+    incomplete = [f"{item.record.path}: {item.incomplete}" for item in items if item.incomplete]
+    return Inventory(tuple(items), _bounded(list(dict.fromkeys(incomplete))), content_hash(records.values()))
+
+
+def texts_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """What a reader other than the rules should see: each file and each part of an archive or document, as text."""
+    texts: dict[str, str] = {}
+    for item in take_inventory(files).items:
+        if item.text is not None and not item.record.skipped:
+            path = item.record.path  # an archive may have two members of one name
+            texts[path] = f"{texts[path]}\n{item.text}" if path in texts else item.text
+    return texts
 
 
 def content_hash(records: Iterable[ScannedFile]) -> str:
@@ -74,84 +96,127 @@ def content_hash(records: Iterable[ScannedFile]) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def classify(record: ScannedFile, content: bytes, max_bytes: int = MAX_SKILL) -> list[Item]:
-    """The file itself, and its members if it is a readable archive."""
-    name = record.path.lower()
-    if UNSAFE_PATH.search(record.path):
-        return [Item(record, _text_of(content), "FILE-UNSAFE-PATH", record.path[:120])]
-    if content.startswith(PROGRAM_MAGIC) or name.endswith(COMPILED_CODE):
-        return [Item(_skipped(record, "compiled code"), None, "FILE-PROGRAM", PurePosixPath(record.path).name)]
-    if content.startswith(ARCHIVE_MAGIC) or content[257:262] == b"ustar":
-        return _classify_archive(record, open_archive(content, max_bytes))
-    is_media = content.startswith(MEDIA_MAGIC) or content[4:8] == b"ftyp"
-    text = None if is_media and b"\0" in content[:4096] else _text_of(content)
-    if text is None:
-        rule_id = "" if is_media else "FILE-UNKNOWN-DATA"
-        return [Item(_skipped(record, "binary"), None, rule_id, PurePosixPath(record.path).name)]
-    return [Item(record, text)]
+def _classified(record: ScannedFile, content: bytes, budget: Budget, depth: int) -> Iterator[Item]:
+    """The file itself, then its parts."""
+    in_archive = depth > 0
+    if is_archive(content):
+        yield from _archive(record, content, budget, depth)
+        return
+    if kind := media_kind(record.path, content):
+        yield Item(_skipped(record, kind), strings_in(content) or None, in_archive=in_archive)
+        return
+    parts = document_parts(record.path, content, budget)
+    yield _as_text(record, content, in_archive, is_document=parts is not None)
+    for part in parts or ():
+        yield from _member(record, part, budget, depth)
 
 
-def _classify_archive(record: ScannedFile, archive: ArchiveContents) -> list[Item]:
-    if any(name.lower().endswith("vbaproject.bin") for name in archive.members):
-        return [Item(_skipped(record, "document"), None, "FILE-MACRO", "vbaProject.bin")]
-    if record.path.lower().endswith(OFFICE) and not archive.rule_id:
-        return [Item(_skipped(record, "document"))]
-    item = Item(_skipped(record, "archive, its files were read"), None, archive.rule_id, archive.detail)
-    members = [_classify_member(f"{record.path}!{name}", content) for name, content in archive.members.items()]
-    return [item, *members]
+def _as_text(record: ScannedFile, content: bytes, in_archive: bool, is_document: bool = False) -> Item:
+    """Read, whatever its bytes are; data that is no text is a finding, and what was read of it counts all the same."""
+    text = text_of(content)
+    readable = is_readable(text)
+    if content.startswith(PROGRAM_MAGIC) or record.path.lower().endswith(COMPILED_CODE):
+        rule, reason = "FILE-PROGRAM", "compiled code"
+    elif is_document and not readable:
+        return Item(_skipped(record, DOCUMENT_READ), strings_in(content) or None, in_archive=in_archive)
+    elif encoding := _odd_encoding(text):
+        return Item(record, text, "FILE-UNKNOWN-DATA", encoding, in_archive, f"not read as {encoding}")
+    elif readable:
+        return Item(record, text, in_archive=in_archive)
+    else:
+        rule, reason = "FILE-UNKNOWN-DATA", "binary"
+    if not readable and not _is_named_as_text(record.path):
+        record = _skipped(record, reason)
+    return Item(record, text, rule, _name(record), in_archive, f"not read: {reason}")
 
 
-def _classify_member(path: str, content: bytes) -> Item:
-    record = ScannedFile(path, hashlib.sha256(content).hexdigest(), len(content))
-    if content.startswith(ARCHIVE_MAGIC) and not path.lower().endswith(OFFICE):
-        return Item(record, None, "FILE-ARCHIVE", "an archive inside an archive", in_archive=True)
-    return msgspec.structs.replace(classify(record, content)[0], in_archive=True)
+def _archive(record: ScannedFile, content: bytes, budget: Budget, depth: int) -> Iterator[Item]:
+    if depth >= MAX_DEPTH:
+        yield Item(
+            record, None, "FILE-ARCHIVE", "an archive inside too many archives", True, "not read: nested too deep"
+        )
+        return
+    is_office = record.path.lower().endswith(OFFICE)
+    if _is_named_as_text(record.path):
+        yield _as_text(record, content, depth > 0)
+    else:
+        what = DOCUMENT_READ if is_office else ARCHIVE_READ
+        yield Item(_skipped(record, what), in_archive=depth > 0)
+    if content.startswith(PROGRAM_MAGIC) or record.path.lower().endswith(COMPILED_CODE):
+        yield Item(record, None, "FILE-PROGRAM", _name(record), True, "not read: compiled code")
+    for member in read_archive(content, budget):
+        yield from _member(record, member, budget, depth, is_office)
 
 
-def _text_of(content: bytes) -> str | None:
-    """Text in UTF-8 or UTF-16, else Latin-1 if it has almost no control characters; None for binary data."""
-    head = content[: MAX_TEXT_FILE + 4]
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _looks_utf16(head):
-        return head.decode("utf-16", "replace") if head[:1] in b"\xff\xfe" else _decode_utf16(head)
-    try:
-        return head.decode("utf-8")[:MAX_TEXT_FILE]
-    except UnicodeDecodeError as error:
-        if error.start >= len(head) - 4:
-            return head[: error.start].decode("utf-8")
-    return head.decode("latin-1")[:MAX_TEXT_FILE] if _mostly_printable(head[:8192]) else None
+def _member(record: ScannedFile, member: Member, budget: Budget, depth: int, in_office: bool = False) -> Iterator[Item]:
+    path = f"{record.path}!{member.name}" if member.name else record.path
+    part = ScannedFile(path, hashlib.sha256(member.content).hexdigest(), len(member.content))
+    if member.problem:
+        yield Item(part, None, member.rule, f"{member.name}: {member.problem}"[:200], True, member.problem)
+    if leads_elsewhere(member.name or "-"):
+        yield Item(part, None, "FILE-UNSAFE-PATH", member.name[:120], in_archive=True)
+    if member.name.lower().endswith("vbaproject.bin"):
+        yield Item(_skipped(part, "macros"), None, "FILE-MACRO", member.name[-80:], True, "not read: macros")
+    elif in_office and (text := office_text(member.name, member.content)) is not None:
+        yield Item(part, text, in_archive=True)
+    elif in_office and is_opaque_part(member.name):
+        yield Item(_skipped(part, "part of a document"), strings_in(member.content) or None, in_archive=True)
+    elif member.content:
+        yield from _classified(part, member.content, budget, depth + 1)
 
 
-def _looks_utf16(head: bytes) -> bool:
-    sample = head[:400]
-    return len(sample) >= 8 and max(sample[0::2].count(0), sample[1::2].count(0)) > 0.4 * len(sample[0::2])
+def _with_used_media(items: list[Item], files: Mapping[str, bytes]) -> list[Item]:
+    """A picture that something runs, or tells the agent to follow, is read like a script."""
+    media = [item.record.path for item in items if item.record.skipped in SHOWN and item.record.path in files]
+    if not media:
+        return items
+    used = UsedFiles(item.text for item in items if item.text is not None and not item.record.skipped)
+    run = {path for path in media if used.has(path)}
+    return [_as_used(item, files[item.record.path]) if item.record.path in run else item for item in items]
 
 
-def _decode_utf16(head: bytes) -> str:
-    little = head[1:400:2].count(0) >= head[0:400:2].count(0)
-    return head.decode("utf-16-le" if little else "utf-16-be", "replace")
+def _as_used(item: Item, content: bytes) -> Item:
+    record = msgspec.structs.replace(item.record, skipped="")
+    text = text_of(content)
+    if is_readable(text):
+        return Item(record, text)
+    return Item(record, text, "FILE-USED-DATA", _name(record), False, "not read: data that is run or followed")
 
 
-def _mostly_printable(sample: bytes) -> bool:
-    control = sum(byte < 32 and byte not in (9, 10, 12, 13, 27) for byte in sample)
-    return control <= 0.02 * len(sample)
+def _named(files: Mapping[str, bytes], records: Mapping[str, ScannedFile]) -> Iterator[Item]:
+    for found in name_findings(sorted(files)):
+        yield Item(records[found.path], None, found.rule, found.detail, in_archive=True)
+
+
+def _is_named_as_text(path: str) -> bool:
+    """A name that something executes, or that an agent reads: anything but a name of packed or compiled data."""
+    name = path.lower()
+    return not name.endswith(_DATA_SUFFIXES)
+
+
+def _odd_encoding(text: str) -> str:
+    """Python reads a source file in the encoding that a comment names, whatever it shows in others."""
+    named = _SOURCE_ENCODING.match(text[:1000])
+    return "" if not named or _PLAIN_ENCODING.fullmatch(named[1].replace("_", "-")) else named[1]
 
 
 def _reading_order(path: str) -> tuple[bool, int, str]:
     return (PurePosixPath(path).name.lower() != "skill.md", path.count("/"), path)
 
 
-def _exceeded_limit(count: int, total: int) -> str:
+def _limit(count: int) -> str:
     if count >= MAX_FILES:
         return f"not read: more than {MAX_FILES} files"
-    return f"not read: more than {MAX_SKILL // 1_000_000} MB in total" if total > MAX_SKILL else ""
+    return f"not read: more than {MAX_SKILL // 1_000_000} MB in total"
 
 
-def _truncation(item: Item) -> list[str]:
-    if item.text is None or item.record.size <= MAX_TEXT_FILE:
-        return []
-    return [
-        f"{item.record.path}: only the first {MAX_TEXT_FILE // 1_000_000} MB of {item.record.size:,} bytes was read"
-    ]
+def _bounded_text(item: Item) -> Item:
+    if item.text is None:
+        return item
+    text, incomplete = unix_lines(item.text, item.record.path), item.incomplete
+    if len(text) > MAX_TEXT_FILE and not incomplete:
+        incomplete = f"only the first {MAX_TEXT_FILE // 1_000_000} MB of {item.record.size:,} bytes was read"
+    return msgspec.structs.replace(item, text=text[:MAX_TEXT_FILE], incomplete=incomplete)
 
 
 def _bounded(reasons: list[str]) -> tuple[str, ...]:
@@ -160,3 +225,7 @@ def _bounded(reasons: list[str]) -> tuple[str, ...]:
 
 def _skipped(record: ScannedFile, why: str) -> ScannedFile:
     return msgspec.structs.replace(record, skipped=why)
+
+
+def _name(record: ScannedFile) -> str:
+    return PurePosixPath(record.path).name

@@ -1,7 +1,6 @@
 """Where skills come from: names, addresses and files as they are sent, checked and normalized."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -11,6 +10,8 @@ from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unproc
 from shared.github.archive import Anomaly
 from shared.github.client import FoundSkill, GitHub, GitHubRepo, PinnedRepo
 from shared.records.submissions import Submission
+from shared.scanner.file_names import clashes, leads_elsewhere
+from shared.scanner.file_text import text_of
 from shared.storage.content import Files
 
 UPLOADS = "uploads/anonymous"
@@ -127,26 +128,25 @@ def read_bundle(files: Sequence[tuple[str, str]]) -> dict[str, bytes]:
         raise InvalidRequest(f"A bundle has 1 to {MAX_FILES} files.", code="invalid_bundle")
     bundle: dict[str, bytes] = {}
     for path, content in files:
-        if len(path) > 300 or not _is_safe_path(path.split("/")):
+        if len(path) > 300 or not _is_safe_path(path.split("/")) or leads_elsewhere(path):
             raise InvalidRequest(f"{path[:80]!r} is not a path inside the skill's folder.", code="invalid_bundle")
         bundle[path] = _encode(path, content)
     _refuse_same_places([path for path, _ in files])
+    _require_page(bundle)
     if sum(map(len, bundle.values())) > MAX_BUNDLE:
         raise TooLarge("A bundle holds at most 4 MB of text. Leave out what the skill does not need.")
     return bundle
 
 
+def _require_page(bundle: Files) -> None:
+    if "SKILL.md" not in bundle:
+        raise Unprocessable("A bundle has its SKILL.md at the top, not in a folder.", code="no_skill_md")
+
+
 def _refuse_same_places(paths: Sequence[str]) -> None:
     """Two files that some disk would take for one, or a file where another needs a folder."""
-    files: set[str] = set()
-    folders: set[str] = set()
-    for path in paths:
-        place = unicodedata.normalize("NFC", path).casefold()
-        parents = {place[:i] for i, letter in enumerate(place) if letter == "/"}
-        if place in files or place in folders or parents & files:
-            raise InvalidRequest(f"{path[:80]!r} is in the bundle twice.", code="invalid_bundle")
-        files.add(place)
-        folders |= parents
+    for path in clashes(paths):
+        raise InvalidRequest(f"{path[:80]!r} is in the bundle twice.", code="invalid_bundle")
 
 
 def _encode(path: str, content: str) -> bytes:
@@ -274,7 +274,7 @@ async def _skills_named(github: GitHub, name: str, place: PinnedRepo, skills: Se
 def _own_name(skill_md: bytes) -> str:
     from shared.scanner.front_matter import read_front_matter  # here: only this lookup needs YAML in an API
 
-    return read_front_matter(skill_md.decode("utf-8-sig", "replace")).name.lower()
+    return read_front_matter(text_of(skill_md)).name.lower()
 
 
 async def _folder(submission: Submission, place: PinnedRepo) -> str:

@@ -1,6 +1,7 @@
 """The verdict on one skill: fetch it, scan it, weigh it. records/decision.py decides, the pipeline commits."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ from shared.submissions.submission_store import commit, find_by_identity, find_s
 from shared.verification.clearances import clearance_keys, find_clearance
 from shared.verification.likeness import with_likeness
 
+MAX_NOTES = 100  # of a kind, for the judge
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
 
 
@@ -255,7 +257,7 @@ async def _weigh(
     judged: Judged | None = None
     because = summary_of(report)
     if needs_judge(report.verdict, vendor, cleared):
-        judgement = receipt.judgement or await _ask_judge(held, fetched, because)
+        judgement = receipt.judgement or await _ask_judge(held, fetched, notes_of(report))
         judged = judgement.judged
         if isinstance(judgement, Judgement):
             receipt = msgspec.structs.replace(receipt, judgement=judgement)
@@ -272,10 +274,10 @@ def _is_vendor(fetched: Fetched) -> bool:
     return is_vendor(repo.owner, repo.owner_id, pinned.ref, get_settings().vendors)
 
 
-async def _ask_judge(held: LeasedSubmission, fetched: Fetched, because: str) -> Judgement | NotJudged:
+async def _ask_judge(held: LeasedSubmission, fetched: Fetched, notes: str) -> Judgement | NotJudged:
     if get_settings().judge != "none":
         await held.move(State.TIER2_SCANNING)
-    return await judge_skill(fetched.files, because)
+    return await judge_skill(fetched.files, notes)
 
 
 def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
@@ -303,6 +305,19 @@ def summary_of(report: ScanReport) -> str:
         more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
         return f"{first.path}:{first.line}: {first.title}{more}"
     return report.incomplete[0] if report.incomplete else ""
+
+
+def notes_of(report: ScanReport) -> str:
+    """All that the scan says, for the judge: findings, what was not read, and why. Names and excerpts are JSON, because
+    they are the author's words."""
+    findings = [f"{f.action}: {f.title}, {json.dumps([f.path, f.line, f.excerpt])}" for f in report.findings]
+    unread = [f"not read: {json.dumps([file.path, file.skipped])}" for file in report.receipt.files if file.skipped]
+    lines = [
+        *findings[:MAX_NOTES],
+        *(f"incomplete: {json.dumps(why)}" for why in report.incomplete),
+        *unread[:MAX_NOTES],
+    ]
+    return "\n".join(lines) or "nothing"
 
 
 def _unusable(problems: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shared.scanner import Finding
+from shared.scanner.file_text import text_of
 from shared.scanner.report import most_serious_first
 
 AROUND = 3
@@ -59,7 +60,7 @@ def _view(finding: Finding, content: bytes | None) -> FindingView:
 def _lines_around(content: bytes | None, line: int) -> list[SourceLine]:
     if content is None or not line:
         return []
-    lines = content.decode("utf-8", errors="replace").split("\n")
+    lines = text_of(content).split("\n")
     if line > len(lines):
         return []
     first = max(1, line - AROUND)

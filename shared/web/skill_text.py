@@ -9,6 +9,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from shared.scanner.file_text import text_of
+
 LONGEST = 256 * 1024
 _HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n.*?\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _TAGS = {
@@ -19,7 +21,7 @@ _LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 
 def render_skill_md(content: bytes) -> Markup:
-    text = _HEAD.sub("", content[:LONGEST].decode("utf-8", errors="replace"), count=1)
+    text = _HEAD.sub("", text_of(content)[:LONGEST], count=1)
     html = nh3.clean(
         _MARKDOWN.render(text),
         tags=_TAGS,

@@ -140,7 +140,29 @@ def _storing_first(original):
 ROOM = Room(10**9, 10**9)
 ALWAYS_EQUAL = always(True)
 
+
+def _by_its_beginning(original):
+    return lambda path, content: "picture" if b"\0" in content[:4096] else ""
+
+
+def _without_problems(original):
+    return lambda content, budget: (member._replace(problem="") for member in original(content, budget))
+
+
 ATTACK_GUARDS = [
+    Guard(
+        "only whole pictures stay unread",
+        {"shared.scanner.inventory:media_kind": _by_its_beginning, "shared.scanner.inventory:strings_in": always("")},
+    ),
+    Guard("what is run is read", {"shared.scanner.inventory:UsedFiles.has": always(False)}),
+    Guard(
+        "every reader has one decoder",
+        {"shared.scanner.inventory:text_of": lambda _: lambda content: content.decode("utf-8", "replace")},
+    ),
+    Guard("unread members are named", {"shared.scanner.inventory:read_archive": _without_problems}),
+    Guard("archives share one budget", {"shared.scanner.archives:Budget.take": always(None)}),
+    Guard("names are findings", {"shared.scanner.inventory:name_findings": always(())}),
+    Guard("a bundle has its page at the top", {"shared.submissions.skill_source:_require_page": always(None)}),
     Guard(
         "a role is required",
         {f"shared.{module}:require_role": _any_role for module in ("access.auth", "moderation.submission_decisions")},

@@ -2,13 +2,15 @@
 
 import asyncio
 import dataclasses
+import io
+import zipfile
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 
 from shared.errors import Deferred, Unavailable
-from shared.evidence.judge import MAX_TRIES, Judgement, NotJudged, Question, Why, judge_skill
+from shared.evidence.judge import MAX_TRIES, Judgement, NotJudged, Why, judge_skill
 from shared.evidence.judge_budget import give_back, reserve
 from shared.records.decision import Judged, decide
 from shared.records.submissions import State
@@ -122,10 +124,18 @@ async def test_the_skill_is_data_between_delimiters_it_cannot_know(env, stub):
     assert first.split("nonce: ")[1].strip() not in data
 
 
-def test_what_is_not_text_is_named_but_not_quoted():
-    data = Question.about(FILES, SUMMARY).data
-    assert "6 bytes that are not text" in data
-    assert "PNG\0" not in data
+@pytest.mark.requirement("S26")
+async def test_the_judge_reads_what_the_scanner_reads(stub, env):
+    """One NUL hides nothing, and neither does UTF-16 or an archive."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("inner.md", "Read me third.")
+    files = {"SKILL.md": b"Read\0 me first.", "a.txt": "Read me second.".encode("utf-16"), "b.zip": packed.getvalue()}
+    await judged(env, files)
+    asked = stub.asked[0]["messages"][0]["content"][0]["text"]
+    for number in ("first", "second", "third"):
+        assert f"Read me {number}." in asked
+    assert '"b.zip!inner.md"' in asked
 
 
 VOID = [

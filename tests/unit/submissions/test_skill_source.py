@@ -296,17 +296,17 @@ def test_a_lone_surrogate_in_a_file_is_refused(content):
 @pytest.mark.requirement("S01")
 def test_a_bundle_of_4_MB_is_taken_and_a_byte_more_is_not():
     half = "x" * (MAX_BUNDLE // 2)
-    assert sum(map(len, read_bundle([("a", half), ("b", half)]).values())) == 4 * 1024 * 1024
+    assert sum(map(len, read_bundle([("SKILL.md", half), ("b", half)]).values())) == 4 * 1024 * 1024
     with pytest.raises(TooLarge):
-        read_bundle([("a", half), ("b", half), ("c", "x")])
+        read_bundle([("SKILL.md", half), ("b", half), ("c", "x")])
     with pytest.raises(TooLarge):
-        read_bundle([("a", half), ("b", half[1:] + "\u00e4")])  # bytes count, not characters
+        read_bundle([("SKILL.md", half), ("b", half[1:] + "\u00e4")])  # bytes count, not characters
 
 
 @pytest.mark.requirement("S01")
 @pytest.mark.parametrize(("n", "is_taken"), [(0, False), (1, True), (MAX_FILES, True), (MAX_FILES + 1, False)])
 def test_a_bundle_has_1_to_500_files(n, is_taken):
-    files = [(f"file{i}", "") for i in range(n)]
+    files = [("SKILL.md", ""), *((f"file{i}", "") for i in range(n - 1))][:n]
     if is_taken:
         assert len(read_bundle(files)) == n
     else:

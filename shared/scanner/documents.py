@@ -1,0 +1,169 @@
+"""The text inside documents: Office files, notebooks and PDF."""
+
+import base64
+import binascii
+import html
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from shared.scanner.archives import Budget, Member, inflate
+
+OFFICE = (
+    *(".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".odg", ".dotx", ".potx", ".ppsx", ".xltx", ".epub", ".vsdx"),
+    *(".docm", ".xlsm", ".pptm", ".dotm", ".xltm", ".potm", ".xlam", ".ppam", ".key", ".numbers", ".pages"),
+)
+MAX_CELLS = 2000
+_PARAGRAPH = re.compile(r"</(?:w:p|a:p|text:p|text:h|si|row|c|p|li|h\d|div|tr)>|<(?:w:br|a:br|text:line-break)\b")
+_TAG = re.compile(r"<[^<>]*>")
+_SHOWN_ATTRIBUTE = re.compile(r"\b(?:descr|title|alt|tooltip)=\"([^\"<>]{4,})\"")
+_OPAQUE = re.compile(r"printersettings\d*\.bin$|\.(?:fntdata|odttf|wdp|emz|wmz)$")  # fonts and settings, obfuscated
+_SHELL_LINE = re.compile(r"^\s*(?:!|%%?(?:bash|sh|system|script)\b)", re.MULTILINE)
+
+_PDF_END = re.compile(rb"%%EOF[\s\0]*\Z")
+_PDF_STREAM = re.compile(rb"stream\r?\n")
+_PDF_TEXT = re.compile(rb"\(((?:[^()\\]|\\.)*)\)|(-?\d+)|\b(T[dDmj*J]|ET)\b", re.DOTALL)
+_PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
+_PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
+_PDF_PICTURE = (b"/DCTDecode", b"/JPXDecode", b"/CCITTFaxDecode", b"/JBIG2Decode", b"/FontFile", b"/Length1")
+_GLYPH_NUMBER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_WIDE_GAP = -150  # thousandths of the size of a letter
+
+
+def document_parts(path: str, content: bytes, budget: Budget) -> list[Member] | None:
+    """The parts of a notebook or a PDF; None if it is neither, or not as a whole."""
+    name = path.lower()
+    if name.endswith(".ipynb"):
+        return _notebook(content)
+    if name.endswith(".pdf") and content.startswith(b"%PDF-") and _PDF_END.search(content[-1024:]):
+        return list(_pdf(content, budget))
+    return None
+
+
+def office_text(name: str, content: bytes) -> str | None:
+    """What a reader of the document sees, without its markup; None for a part that is no page."""
+    if not name.lower().endswith((".xml", ".xhtml", ".htm", ".html", ".opf", ".ncx", ".vml")):
+        return None
+    markup = content.decode("utf-8", "replace").replace("\0", "")
+    shown = "\n".join(_SHOWN_ATTRIBUTE.findall(markup))
+    text = html.unescape(_TAG.sub("", _PARAGRAPH.sub("\n", markup)))
+    return f"{text}\n{html.unescape(shown)}".strip("\n")
+
+
+def is_opaque_part(name: str) -> bool:
+    return bool(_OPAQUE.search(name.lower()))
+
+
+def _notebook(content: bytes) -> list[Member] | None:
+    try:
+        cells = json.loads(content)["cells"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return None
+    if not isinstance(cells, list):
+        return None
+    parts = [part for number, cell in enumerate(cells[:MAX_CELLS], 1) for part in _cell(cell, number)]
+    return parts + ([Member("", problem="not read to its end: too many cells")] if len(cells) > MAX_CELLS else [])
+
+
+def _cell(cell: Any, number: int) -> Iterator[Member]:
+    if not isinstance(cell, dict):
+        return
+    source = _joined(cell.get("source"))
+    is_code = cell.get("cell_type") == "code"
+    yield Member(f"cell-{number}.{'py' if is_code else 'md'}", _encoded(source))
+    if is_code and _SHELL_LINE.search(source):
+        yield Member(f"cell-{number}.sh", _encoded(re.sub(r"^\s*!", "", source, flags=re.MULTILINE)))
+    bundles = [*_values(cell.get("attachments"))]
+    for output in cell.get("outputs") or () if isinstance(cell.get("outputs"), list) else ():
+        bundles += [output.get("data"), {"text/plain": output.get("text")}] if isinstance(output, dict) else []
+    for at, (kind, data) in enumerate(
+        pair for bundle in bundles if isinstance(bundle, dict) for pair in bundle.items()
+    ):
+        if part := _attached(f"cell-{number}-{at}", str(kind), _joined(data)):
+            yield part
+
+
+def _attached(name: str, kind: str, data: str) -> Member | None:
+    if not data:
+        return None
+    if kind.startswith(("image/", "application/pdf")) and "svg" not in kind:
+        try:
+            suffix = kind.partition("/")[2].replace("jpeg", "jpg")
+            return Member(f"{name}.{suffix}", base64.b64decode(data))
+        except (binascii.Error, ValueError):
+            return Member(f"{name}.txt", _encoded(data), "damaged: no base64")
+    return Member(f"{name}.{'html' if 'html' in kind else 'txt'}", _encoded(data))
+
+
+def _values(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else []
+
+
+def _joined(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(piece for piece in value if isinstance(piece, str))
+    return value if isinstance(value, str) else ""
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _pdf(content: bytes, budget: Budget) -> Iterator[Member]:
+    """Its text as far as it is stored as such, and whether it does something when it is opened."""
+    texts, active, unread = [], False, b"/Encrypt" in content[-4096:]
+    for head, body in _pdf_streams(content):
+        names = _PDF_ESCAPED.sub(lambda m: bytes([int(m[1], 16)]), head)
+        data = _unpacked_stream(names, body, budget)
+        # Pictures and fonts are read like the rest, in case they are something else; they need not be readable.
+        unread = unread or (data is None and not any(mark in names for mark in _PDF_PICTURE))
+        active = active or bool(_PDF_ACTIVE.search(names) or _PDF_ACTIVE.search(data or b""))
+        texts.append(_drawn_text(data or b""))
+    yield Member("text.txt", "\n".join(filter(None, texts)).encode("utf-8", "replace"))
+    if active:
+        yield Member("", problem="runs something when it is opened", rule="FILE-MACRO")
+    if unread:
+        yield Member("", problem="its text is locked or cannot be unpacked")
+
+
+def _pdf_streams(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """What stands before each stream, and the stream; last what follows the last one."""
+    at = 0
+    while match := _PDF_STREAM.search(content, at):
+        end = content.find(b"endstream", match.end())
+        end = len(content) if end < 0 else end
+        yield content[at : match.start()], content[match.end() : end]
+        at = end + 9
+    yield content[at:], b""
+
+
+def _unpacked_stream(names: bytes, body: bytes, budget: Budget) -> bytes | None:
+    filters = names[names.rfind(b" obj") + 1 :]
+    unpacked = bytearray()
+    try:
+        if b"/ASCII85Decode" in filters or b"/A85" in filters:
+            body = base64.a85decode(body.strip().removesuffix(b"~>"))
+        if b"/FlateDecode" not in filters and not re.search(rb"/Fl\b", filters):
+            return body
+        inflate(zlib.decompressobj(), body, unpacked, budget.document_bytes_left)
+    except (zlib.error, ValueError):
+        return None
+    budget.document_bytes_left = max(0, budget.document_bytes_left - len(unpacked))
+    return bytes(unpacked) if budget.document_bytes_left else None
+
+
+def _drawn_text(data: bytes) -> str:
+    if b"ET" not in data:
+        return ""
+    pieces = []
+    for string, number, operator in _PDF_TEXT.findall(data):
+        if string:
+            pieces.append(re.sub(rb"\\([()\\])", rb"\1", string).decode("latin-1"))
+        elif operator and operator not in (b"Tj", b"TJ"):
+            pieces.append("\n")
+        elif number and int(number[:9]) < _WIDE_GAP:
+            pieces.append(" ")
+    text = _GLYPH_NUMBER.sub("", "".join(pieces))  # of fonts that number their letters as they like
+    return re.sub(r"\n+", "\n", text).strip()
