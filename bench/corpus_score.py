@@ -26,7 +26,7 @@ CLASSES = {
     "contextual": "contextual",
 }
 PROCESSES = 2
-HEADER = "| | skills | block + review | block | incomplete only | CPU p50 ms | p95 | p99 |\n|---|---|---|---|---|---|---|---|"
+HEADER = "| | skills | block + review | block | incomplete only | CPU p50 ms | p95 | p99 |\n" + 8 * "|---" + "|"
 
 
 class LabelledSkill(NamedTuple):
@@ -78,8 +78,8 @@ def score(skill: LabelledSkill) -> Score:
 def as_markdown(scores: list[Score]) -> str:
     lines = [
         "# The scanner on the labelled public corpus\n",
-        f"`make corpus-score`, rules {RULE_SET_VERSION}, {len(scores)} skills. Of ordinary skills and hard negatives an",
-        "alarm is a false one. An incomplete scan without a finding counts as neither.\n",
+        f"`make corpus-score`, rules {RULE_SET_VERSION}, {len(scores)} skills. Of ordinary skills and hard negatives",
+        "an alarm is a false one. An incomplete scan without a finding counts as neither.\n",
         "## By class\n",
         *_table(scores, lambda one: one.skill.kind, CLASSES.values()),
     ]
