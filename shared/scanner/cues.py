@@ -58,9 +58,11 @@ READS_ITSELF = re.compile(
     r"|<\s?[\"']?(?:\$0|\$\{0|\$\{?BASH_SOURCE)|__doc__|\bgetsource|\bgetdoc|\bgetcomments|PSCommandPath|%~f0|__DATA__"
     r"|(?:open|read\w{0,12}|Path)\(\s?(?:__file__|__filename|\$0|sys\.argv\[0\])|\.\./__file__|tokenize\."
 )
+# The module that starts programs in JavaScript is named in a string.
+LOADS_STARTER = re.compile(r"[\"'`](?:node:)?(?:child_process|vm|worker_threads|execa|zx|shelljs|cross-spawn)[\"'`/]")
 # A file that starts programs, or evaluates text: a string of its skill may be what is started.
 STARTS_PROGRAMS = re.compile(
-    r"\b(?:exec\w{0,12}|eval|system|popen\w{0,2}|spawn\w{0,8}|compile|getattr|shell_exec|passthru|proc_open|shell)\s?\("
+    r"\b(?:exec\w{0,12}|eval|system|popen\w{0,2}|spawn\w{0,8}|(?<!\.)compile|getattr|shell_exec|passthru|proc_open|shell)\s?\("
     r"|subprocess|child_process|\bpty\b|\bvm\b|Function\(|ProcessBuilder|Process\.Start|getRuntime|exec\.Command"
     r"|Command::new|Command\(|importlib|__import__|ctypes|Open3|%x|\bqx\b|\bexeca\b|\bzx\b|shelljs|Bun\.|ShellExecute"
     r"|\bInvoke-|pickle|marshal",

@@ -8,7 +8,7 @@ from shared.scanner import hidden_text
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
 from shared.scanner.context import MARKDOWN
-from shared.scanner.cues import STARTS_PROGRAMS
+from shared.scanner.cues import LOADS_STARTER, STARTS_PROGRAMS
 from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
 from shared.scanner.inventory import Inventory, take_inventory
 from shared.scanner.leaked_secrets import find_leaks
@@ -26,6 +26,7 @@ from shared.scanner.report import (
     decide,
     most_serious_first,
 )
+from shared.scanner.syntax import language_of_file, without_literals
 
 TIME_LIMIT = 20.0
 MATCHING_TIME = 16.0  # leaves time for the later steps, and for a timeout in whole seconds
@@ -185,8 +186,16 @@ def _front_matter(texts: list[TextFile]) -> FrontMatter:
 
 def _text_files(inventory: Inventory) -> list[TextFile]:
     items = [(item.record.path, item.text) for item in inventory.items if item.text is not None]
-    starts_programs = any(STARTS_PROGRAMS.search(text) for path, text in items if not path.lower().endswith(MARKDOWN))
+    starts_programs = any(_starts_programs(path, text) for path, text in items)
     return [TextFile(path, hidden_text.plain(text), text, starts_programs) for path, text in items]
+
+
+def _starts_programs(path: str, text: str) -> bool:
+    """Whether the code outside strings and comments can run a command. A list of dangerous commands cannot."""
+    if path.lower().endswith(MARKDOWN) or not (STARTS_PROGRAMS.search(text) or LOADS_STARTER.search(text)):
+        return False
+    code = without_literals(text, language_of_file(path, text))
+    return bool(STARTS_PROGRAMS.search(code) or LOADS_STARTER.search(text))
 
 
 def _finding(

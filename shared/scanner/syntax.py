@@ -110,6 +110,15 @@ def read_syntax(text: str, language: str) -> Syntax:
     return Syntax(_joined(text, comments), [(start, end) for kind, start, end in tokens if kind == STRING])
 
 
+def without_literals(text: str, language: str) -> str:
+    syntax = read_syntax(text, language)
+    pieces, at = [], 0
+    for start, end in sorted(syntax.comments + syntax.strings):
+        pieces.append(text[at:start])
+        at = end
+    return " ".join([*pieces, text[at:]])
+
+
 def _joined(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in spans:
@@ -302,7 +311,7 @@ def _scan_dashes(block: str, closer: str, text: str) -> Iterator[Token]:
 
 
 _CONFIG_LINE = re.compile(r"^[ \t]*([#;])?[^\n]*", re.MULTILINE)
-_GOES_ON = re.compile(r"(?:[|>][-+0-9]{0,3}[ \t]*(?:#[^\n]*)?|\\|[\[{(,])[ \t\r]*\Z")
+_GOES_ON = re.compile(r"(?:[|>][-+0-9]{0,3}(?:[ \t]+#[^\n]*)?|\\|[\[{(,])\Z")
 
 
 def _scan_config(text: str) -> Iterator[Token]:
@@ -311,7 +320,7 @@ def _scan_config(text: str) -> Iterator[Token]:
         line = match.group()
         if match.group(1):
             yield COMMENT, match.start(1), match.end()
-        elif _GOES_ON.search(line[-200:]) or line.count('"') % 2 or line.count("'") % 2:
+        elif _GOES_ON.search(line[-400:].rstrip()) or line.count('"') % 2 or line.count("'") % 2:
             return
 
 
@@ -345,7 +354,7 @@ def _scan_html(text: str) -> Iterator[Token]:
 _SCANNERS: dict[str, Callable[[str], Iterator[Token]]] = {
     "shell": scan_shell,
     "powershell": scan_powershell,
-    "batch": partial(_scan_whole_lines, re.compile(r"[ \t]*@?(?:rem[ \t]|::)", re.IGNORECASE), "^"),
+    "batch": partial(_scan_whole_lines, re.compile(r"(?<![ \t])[ \t]*@?(?:rem[ \t]|::)", re.IGNORECASE), "^"),
     "python": _scan_python,
     "script": _scan_script,
     "c": _scan_c,
