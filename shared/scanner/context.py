@@ -43,6 +43,8 @@ LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
 HIDDEN_START = re.compile(r"<!--|^\[[^\]\n]{1,40}\]: *(?:#|<>) *[(\"']", re.MULTILINE)
 QUOTES = tuple("\"'“”‘’«»")
 BULLET = re.compile(r"\s*(?:[-*+•]|\[[ x]\])\s")
+SEARCH = re.compile(r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*--pre)[^|;&`$<>'\"\n]*'[^'\n]*")
+SEARCH_END = re.compile(r"[^'\n]*'[^|;&`$<>'\"\n]*")
 TICK = re.compile("`")
 LOOK_BACK = 3
 WINDOW = 1000  # characters before a match that say how it is meant: enough for a sentence, whatever the line is
@@ -130,6 +132,9 @@ class ScriptLayout(TextLayout):
     def at(self, span: Span) -> Place:
         if self._syntax.is_comment(span, self.lines):
             return Place(self.kinds, Excuse.COMMENT)
+        if self._language == "shell" and self._syntax.is_string(span, self.lines):
+            searched = is_searched_for(self.lines[span.line - 1], span)
+            return Place(self.kinds, Excuse.COMMENT if searched else Excuse.NONE)
         if self._strings_are_data and self._syntax.is_string(span, self.lines):
             return Place(self.kinds, Excuse.DATA)
         return Place(self.kinds)
@@ -175,8 +180,11 @@ class MarkdownLayout(TextLayout):
         """Only a comment excuses a command. On a page beside SKILL.md words leave a question, in SKILL.md nothing."""
         text = self.lines[span.line - 1]
         before = text[max(0, span.column - 1 - WINDOW) : span.column - 1]
-        if self._fence_syntax(index, block).is_comment(span, self.lines):
+        syntax = self._fence_syntax(index, block)
+        if syntax.is_comment(span, self.lines):
             return Place(block.kinds, Excuse.COMMENT, told=tells_to_run(before))
+        if block.language == "shell" and syntax.is_string(span, self.lines) and is_searched_for(text, span):
+            return Place(block.kinds, Excuse.COMMENT)
         if block.kinds == PLAIN and BULLET.match(text[:200]):
             return self._in_prose(block, text, span.line, span.column)  # no shell runs a line that begins like this
         warned = block.documented and not self._is_skill_page
@@ -293,6 +301,12 @@ def tells_to_run(before: str) -> bool:
     """The words before a command ask for it to be run, and do not forbid it."""
     orders = [match.start() for match in RUN.finditer(before)]
     return bool(orders) and not FORBIDS.search(before[max(0, orders[-1] - 30) : orders[-1]])
+
+
+def is_searched_for(text: str, span: Span) -> bool:
+    """The match is the quoted argument of a command that does nothing but search for it."""
+    before, rest = text[: span.column - 1], text[span.column - 1 :]
+    return span.line == span.end_line and bool(SEARCH.fullmatch(before) and SEARCH_END.fullmatch(rest))
 
 
 def _is_table_row(text: str) -> bool:

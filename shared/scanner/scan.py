@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from shared.scanner import hidden_text
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
-from shared.scanner.context import MARKDOWN
+from shared.scanner.context import MARKDOWN, Excuse
 from shared.scanner.cues import LOADS_STARTER, STARTS_PROGRAMS
 from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
 from shared.scanner.inventory import Inventory, take_inventory
@@ -132,7 +132,7 @@ def _from_composites(hits: list[Hit]) -> list[Finding]:
 
 def _softened(rule: Rule, hit: Hit) -> Action:
     """A combination that begins in a block of code that its page calls bad is a question."""
-    return Action.REVIEW if rule.action is Action.BLOCK and hit.place.documented else rule.action
+    return Action.REVIEW if rule.action is Action.BLOCK and hit.place.excuse is Excuse.LESSON else rule.action
 
 
 def _from_package_names(hits: list[Hit]) -> list[Finding]:

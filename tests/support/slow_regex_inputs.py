@@ -89,10 +89,12 @@ def _held_by(thing: Any, depth: int, seen: set[int]) -> Iterator[re.Pattern[Any]
 
 def _literals_in(tree: ast.AST) -> Iterator[Any]:
     for node in ast.walk(tree):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS
-        if is_call and isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and node.args:
-            if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str | bytes):
-                yield node.args[0].value
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS):
+            continue
+        first = node.args[0] if node.args else None
+        of_re = isinstance(node.func.value, ast.Name) and node.func.value.id == "re"
+        if of_re and isinstance(first, ast.Constant) and isinstance(first.value, str | bytes):
+            yield first.value
 
 
 def _repetitions(tree: Any, before: str) -> Iterator[tuple[str, str]]:
