@@ -26,7 +26,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run admin-token check test test-fast test-deep test-mutants soak bench screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run admin-token check test test-fast test-deep test-mutants soak bench corpus-score screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -71,6 +71,10 @@ check-layers:
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
 	@failed=0; for name in reads lists scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
+
+corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv)
+	@test -d "$(CORPUS)" -a -f "$(MANIFEST)" || { echo "Name the folder of the skills and the file with their labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
+	@$(BIN)/python -m bench.corpus_score "$(CORPUS)" "$(MANIFEST)"
 
 format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff format .

@@ -7,7 +7,7 @@ from shared.scanner.context import MARKDOWN
 from shared.scanner.matching import Hit
 from shared.scanner.pack import Rule
 
-SCRIPT_NAME = re.compile(r"[a-z0-9_-]+\.[a-z0-9]+$")
+SCRIPT_NAME = re.compile(r"(?<![a-z0-9_-])[a-z0-9_-]+\.[a-z0-9]+$")
 NEAR_LINES = 15
 MAX_PER_SIGNAL = 50
 

@@ -1,25 +1,17 @@
-"""The context of a match. A command in a shell block is live; the same command in a table of indicators, a warning or
-an example marked as bad is documentation. Text hidden from people is read by agents, so it always counts."""
+"""The context of a match. In a script or a fenced block only a comment excuses, by the language's own syntax; in prose
+a warning or a table makes a match a description. Text hidden from people is read by agents, so it always counts."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from enum import StrEnum
 from functools import cached_property
 from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.cues import (
-    BAD_EXAMPLE,
-    COMMENT,
-    DETECTOR_LINE,
-    DETECTOR_LIST,
-    MARKS,
-    PLACEHOLDER_TARGET,
-    REAL_ADDRESS,
-    TEACHING_HEADING,
-    WARNING,
-)
+from shared.scanner.cues import BAD_EXAMPLE, FORBIDS, MARKS, RUN, TEACHING_HEADING, WARNING
+from shared.scanner.syntax import SourceSyntax, Span, language_of_fence, language_of_file
 
 MARKDOWN = (".md", ".mdx", ".markdown", ".mdc")
 SHELL_FILES = (".sh", ".bash", ".zsh", ".fish", ".ps1", ".psm1", ".bat", ".cmd", ".command")
@@ -50,14 +42,33 @@ BAD_MARK = re.compile(rf"[\s\-*+>\d.)]*{MARKS}")
 LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
 HIDDEN_START = re.compile(r"<!--|^\[[^\]\n]{1,40}\]: *(?:#|<>) *[(\"']", re.MULTILINE)
 QUOTES = tuple("\"'“”‘’«»")
+BULLET = re.compile(r"\s*(?:[-*+•]|\[[ x]\])\s")
+SEARCH = re.compile(r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*--pre)[^|;&`$<>'\"\n]*'[^'\n]*")
+SEARCH_END = re.compile(r"[^'\n]*'[^|;&`$<>'\"\n]*")
+TICK = re.compile("`")
 LOOK_BACK = 3
-LIST_LOOK_BACK = 30
+WINDOW = 1000  # characters before a match that say how it is meant: enough for a sentence, whatever the line is
+
+
+class Excuse(StrEnum):
+    """Why a match may be harmless. Only what the language itself never runs is a full excuse."""
+
+    NONE = ""
+    COMMENT = "comment"
+    DATA = "data"  # a string literal of a skill that starts no program
+    WORDS = "words"  # Markdown prose that warns about it, lists it in a table or quotes it
+    LESSON = "lesson"  # a block of code on a page beside SKILL.md whose heading or lead-in calls it bad
 
 
 class Place(msgspec.Struct, frozen=True):
     kinds: frozenset[str]
-    documented: bool
+    excuse: Excuse = Excuse.NONE
     quoted: bool = False  # a quotation; means nothing for commands, which are full of quotes
+    told: bool = False  # the sentence, or the comment, tells the reader to run it
+
+    @property
+    def documented(self) -> bool:
+        return self.excuse is not Excuse.NONE
 
     @property
     def label(self) -> str:
@@ -71,63 +82,75 @@ class Block(msgspec.Struct, frozen=True):
     kinds: frozenset[str]
     fence: bool
     documented: bool
+    language: str = ""
 
 
-def text_layout_for(path: str, text: str, about_attacks: bool = False) -> "TextLayout":
+def text_layout_for(path: str, text: str, original: str, starts_programs: bool = True) -> "TextLayout":
+    """`text` is what is matched. `original` is what an interpreter would read, so its comments are the ones that count:
+    a look-alike of a # begins none."""
     lowered = path.lower()
     if lowered.endswith(MARKDOWN) or lowered.endswith((".txt", ".rst", ".adoc")):
-        return MarkdownLayout(text, PurePosixPath(lowered).name != "skill.md", about_attacks)
-    return ScriptLayout(text, _kinds_of_file(lowered, text))
+        return MarkdownLayout(text, original, PurePosixPath(lowered).name == "skill.md")
+    return ScriptLayout(text, original, lowered, starts_programs)
 
 
 class TextLayout:
-    """The structure of one text file: maps a line and column to a place."""
+    """The structure of one text file: maps a match to a place."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, original: str) -> None:
         self.lines = text.split("\n")
+        self._original = original
 
-    def at(self, line: int, column: int) -> Place:
+    def at(self, span: Span) -> Place:
         raise NotImplementedError
+
+    def whole_line(self, line: int) -> Place:
+        """Where a whole line is: for what was found in a rewritten copy of the text, whose columns differ."""
+        text = self.lines[line - 1]
+        first = len(text) - len(text.lstrip()) + 1
+        return self.at(Span(line, min(first, len(text) + 1), line, len(text.rstrip()) + 1))
 
     def lines_before(self, line: int, count: int) -> list[str]:
         return self.lines[max(0, line - 1 - count) : line - 1]
 
+    @cached_property
+    def _original_lines(self) -> list[str]:
+        return self._original.split("\n")
+
 
 class ScriptLayout(TextLayout):
-    def __init__(self, text: str, kinds: frozenset[str]) -> None:
-        super().__init__(text)
-        self.kinds = kinds
+    def __init__(self, text: str, original: str, path: str, starts_programs: bool) -> None:
+        super().__init__(text, original)
+        self.kinds = _kinds_of_file(path, text)
+        self._language = language_of_file(path, original)
+        self._strings_are_data = not starts_programs and self.kinds == CODE
 
-    def at(self, line: int, column: int) -> Place:
-        return Place(self.kinds, self._is_description(self.lines[line - 1], line))
+    @cached_property
+    def _syntax(self) -> SourceSyntax:
+        return SourceSyntax(self._original_lines, self._language)
 
-    def _is_description(self, text: str, line: int) -> bool:
-        if self.kinds == CONFIG:
-            return bool(DETECTOR_LINE.search(text[:500]))
-        if COMMENT.match(text) or DETECTOR_LINE.search(text[:500]):
-            return True
-        return self._in_detector_list(line)
-
-    def _in_detector_list(self, line: int) -> bool:
-        """Inside the brackets of a list that is named as a list of things to detect."""
-        indent = _indent(self.lines[line - 1])
-        for text in reversed(self.lines_before(line, LIST_LOOK_BACK)):
-            if text.strip() and _indent(text) < indent:
-                return _opens_bracket(text) and bool(DETECTOR_LIST.search(text[:300]))
-        return False
+    def at(self, span: Span) -> Place:
+        if self._syntax.is_comment(span, self.lines):
+            return Place(self.kinds, Excuse.COMMENT)
+        if self._language == "shell" and self._syntax.is_string(span, self.lines):
+            searched = is_searched_for(self.lines[span.line - 1], span)
+            return Place(self.kinds, Excuse.COMMENT if searched else Excuse.NONE)
+        if self._strings_are_data and self._syntax.is_string(span, self.lines):
+            return Place(self.kinds, Excuse.DATA)
+        return Place(self.kinds)
 
 
 class MarkdownLayout(TextLayout):
-    def __init__(self, text: str, title_counts: bool = False, about_attacks: bool = False) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, original: str, is_skill_page: bool) -> None:
+        super().__init__(text, original)
         self.text = text
-        self.title_counts = title_counts
-        self.about_attacks = about_attacks
-        self._real_targets: dict[int, bool] = {}
+        self._is_skill_page = is_skill_page
+        self._fences: dict[int, SourceSyntax] = {}
+        self._ticks: dict[int, list[int]] = {}
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return read_blocks(self.lines, self.title_counts)
+        return read_blocks(self.lines, title_counts=not self._is_skill_page)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -135,76 +158,81 @@ class MarkdownLayout(TextLayout):
 
     @cached_property
     def _hidden(self) -> list[tuple[int, int]]:
-        return [span for span in hidden_lines(self.text) if not self._block_at(span[0]).fence]
+        return [span for span in hidden_lines(self.text) if not self._blocks[self._block_index(span[0])].fence]
 
-    def _block_at(self, line: int) -> Block:
-        return self._blocks[bisect_right(self._starts, line) - 1]
+    def _block_index(self, line: int) -> int:
+        return bisect_right(self._starts, line) - 1
 
-    def at(self, line: int, column: int) -> Place:
-        block = self._block_at(line)
-        text = self.lines[line - 1]
-        if not block.fence and self._is_hidden(line):
-            return Place(HIDDEN, documented=False)
+    def at(self, span: Span) -> Place:
+        index = self._block_index(span.line)
+        block = self._blocks[index]
         if block.fence:
-            return Place(block.kinds, block.documented or self._marked_bad(line, column) or self._is_exercise(line))
-        return self._in_prose(block, text, line, column)
+            return self._in_fence(index, block, span)
+        if self._is_hidden(span.line):
+            return Place(HIDDEN)
+        return self._in_prose(block, self.lines[span.line - 1], span.line, span.column)
 
     def _is_hidden(self, line: int) -> bool:
         index = bisect_right(self._hidden, (line, len(self.lines) + 1)) - 1
         return index >= 0 and self._hidden[index][1] >= line
 
-    def _is_exercise(self, line: int) -> bool:
-        """In a skill about attacks, a command without a real target is an exercise."""
-        if not self.about_attacks:
-            return False
-        return bool(PLACEHOLDER_TARGET.search(self.lines[line - 1][:1000])) or not self._names_real_target(line)
+    def _in_fence(self, index: int, block: Block, span: Span) -> Place:
+        """Only a comment excuses a command. On a page beside SKILL.md words leave a question, in SKILL.md nothing."""
+        text = self.lines[span.line - 1]
+        before = text[max(0, span.column - 1 - WINDOW) : span.column - 1]
+        syntax = self._fence_syntax(index, block)
+        if syntax.is_comment(span, self.lines):
+            return Place(block.kinds, Excuse.COMMENT, told=tells_to_run(before))
+        if block.language == "shell" and syntax.is_string(span, self.lines) and is_searched_for(text, span):
+            return Place(block.kinds, Excuse.COMMENT)
+        if block.kinds == PLAIN and BULLET.match(text[:200]):
+            return self._in_prose(block, text, span.line, span.column)  # no shell runs a line that begins like this
+        warned = block.documented and not self._is_skill_page
+        return Place(
+            block.kinds, Excuse.LESSON if warned else Excuse.NONE, quoted=block.documented and "prose" in block.kinds
+        )
 
-    def _names_real_target(self, line: int) -> bool:
-        """A block of commands counts as one: its first line may pack what its last line sends."""
-        index = bisect_right(self._starts, line) - 1
-        if not self._blocks[index].fence:
-            return bool(REAL_ADDRESS.search(self.lines[line - 1][:1000]))
-        if index not in self._real_targets:
+    def _fence_syntax(self, index: int, block: Block) -> SourceSyntax:
+        if index not in self._fences:
             end = self._starts[index + 1] - 1 if index + 1 < len(self._starts) else len(self.lines)
-            text = "\n".join(self.lines[self._starts[index] - 1 : end])
-            self._real_targets[index] = bool(REAL_ADDRESS.search(text))
-        return self._real_targets[index]
-
-    def _marked_bad(self, line: int, column: int) -> bool:
-        """Inside a fence, a comment on or just above the line may call it bad, or the line may be a search."""
-        text = self.lines[line - 1]
-        if DETECTOR_LINE.search(text[:column]) or _trailing_comment_warns(text):
-            return True
-        comments = [above for above in self.lines_before(line, LOOK_BACK) if COMMENT.match(above)]
-        return bool(COMMENT.match(text) and WARNING.search(text)) or any(BAD_EXAMPLE.search(c[:300]) for c in comments)
+            self._fences[index] = SourceSyntax(self._original_lines[block.first : end], block.language, block.first + 1)
+        return self._fences[index]
 
     def _in_prose(self, block: Block, text: str, line: int, column: int) -> Place:
-        before = text[: max(0, column - 1)]
-        in_code = before.count("`") % 2 == 1
+        before = text[max(0, column - 1 - WINDOW) : max(0, column - 1)]
+        in_code = self._ticks_before(line, column) % 2 == 1
         clause = CLAUSE_END.split(before)[-1]
-        kinds = COMMAND if in_code else PROSE
         documented = (
             block.documented
-            or _is_table_row(text)
-            or bool(BAD_MARK.match(text))
+            or _is_table_row(text[:WINDOW])
+            or bool(BAD_MARK.match(text[:200]))
             or bool(WARNING.search(clause[-200:]))
-            or self._led_in_by_warning(text, line)
-            or (in_code and self._is_exercise(line))
+            or self._led_in_by_warning(text[:400], line)
         )
-        return Place(kinds | PROSE, documented, quoted=in_code or _is_quoted(before))
+        return Place(
+            (COMMAND if in_code else PROSE) | PROSE,
+            Excuse.WORDS if documented else Excuse.NONE,
+            quoted=in_code or _is_quoted(before),
+            told=tells_to_run(clause),
+        )
+
+    def _ticks_before(self, line: int, column: int) -> int:
+        if line not in self._ticks:
+            self._ticks[line] = [match.start() for match in TICK.finditer(self.lines[line - 1])]
+        return bisect_left(self._ticks[line], column - 1)
 
     def _led_in_by_warning(self, text: str, line: int) -> bool:
         """A list item belongs to the sentence above its list; a wrapped line to the line above it."""
-        for above in reversed(self.lines_before(line, 12)):
+        for above in reversed([above[:400] for above in self.lines_before(line, 12)]):
             if not above.strip():
                 if not LIST_ITEM.match(text):
                     return False
                 continue
             if LIST_ITEM.match(above):
                 if not LIST_ITEM.match(text):
-                    return bool(BAD_EXAMPLE.search(above[:400]))
+                    return bool(BAD_EXAMPLE.search(above))
                 continue
-            return bool(BAD_EXAMPLE.search(above[:400]))
+            return bool(BAD_EXAMPLE.search(above))
         return False
 
 
@@ -223,7 +251,8 @@ def read_blocks(lines: list[str], title_counts: bool = False) -> list[Block]:
         if opened:
             fence = opened.group(1)
             documented = any(headings.values()) or _lead_in_warns(lines, number)
-            blocks.append(Block(number, _kinds_of_fence(opened.group(2).lower()), True, documented))
+            tag = opened.group(2).lower()
+            blocks.append(Block(number, _kinds_of_fence(tag), True, documented, language_of_fence(tag)))
         elif text.startswith("#") and (heading := HEADING.match(text)):
             level = len(heading.group(1))
             headings = {depth: bad for depth, bad in headings.items() if depth < level}
@@ -246,17 +275,21 @@ def hidden_lines(text: str) -> list[tuple[int, int]]:
 
 
 def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
-    end = 0
+    end = line_start = ticks = counted = 0
+    last_close = text.rfind("-->")
     while match := HIDDEN_START.search(text, end):
-        is_html = match.group().startswith("<!--")
-        found = text.find("-->" if is_html else "\n", match.end())
-        line_start = text.rfind("\n", 0, match.start()) + 1
-        in_code = text.count("`", line_start, match.start()) % 2 == 1
-        if in_code or (found == -1 and text[line_start : match.start()].strip()):
+        start = match.start()
+        if (new_line := text.rfind("\n", counted, start)) >= 0:
+            line_start, ticks, counted = new_line + 1, 0, new_line + 1
+        ticks += text.count("`", counted, start)
+        counted = start
+        closer = "-->" if match.group().startswith("<!--") else "\n"
+        found = -1 if closer == "-->" and last_close < match.end() else text.find(closer, match.end())
+        if ticks % 2 == 1 or (found == -1 and text[line_start : min(start, line_start + WINDOW)].strip()):
             end = match.end()  # inline code, or an unclosed mark inside a paragraph: not a comment
             continue
         end = len(text) if found == -1 else found
-        yield match.start(), end
+        yield start, end
 
 
 def _lead_in_warns(lines: list[str], fence_line: int) -> bool:
@@ -264,17 +297,16 @@ def _lead_in_warns(lines: list[str], fence_line: int) -> bool:
     return any(BAD_EXAMPLE.search(text[:400]) for text in above[-2:])
 
 
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
+def tells_to_run(before: str) -> bool:
+    """The words before a command ask for it to be run, and do not forbid it."""
+    orders = [match.start() for match in RUN.finditer(before)]
+    return bool(orders) and not FORBIDS.search(before[max(0, orders[-1] - 30) : orders[-1]])
 
 
-def _opens_bracket(text: str) -> bool:
-    return sum(map(text.count, "([{")) > sum(map(text.count, ")]}"))
-
-
-def _trailing_comment_warns(text: str) -> bool:
-    _, mark, comment = text.rpartition("# ") if "# " in text else text.rpartition("// ")
-    return bool(mark and BAD_EXAMPLE.search(comment[:200]))
+def is_searched_for(text: str, span: Span) -> bool:
+    """The match is the quoted argument of a command that does nothing but search for it."""
+    before, rest = text[: span.column - 1], text[span.column - 1 :]
+    return span.line == span.end_line and bool(SEARCH.fullmatch(before) and SEARCH_END.fullmatch(rest))
 
 
 def _is_table_row(text: str) -> bool:

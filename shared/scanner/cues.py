@@ -40,41 +40,31 @@ TEACHING_HEADING = _any_of(
     "forbidden|prohibited|mistakes|pitfalls|false positives?|pentest\\w*|red team\\w*|cwe|owasp|cheat ?sheet",
     "detection",
 )
-# A line of code that defines what to look for: a detector, not the thing it detects.
-DETECTOR_LINE = re.compile(
-    r"re\.(?:compile|search|match|findall|sub)\(|\bregexp?\b|patterns?['\"]?\s*[:=]|new RegExp\(|\b[ef]?grep\s"
-    r"|\brg\s+[-'\"]|=~|\\s[*+]|\\b[a-z(]|\\\.[a-z]|\(\?[:i]|\.\*[a-z|(]|\[\^",
+# Before a command in a sentence: an order to run it.
+RUN = re.compile(
+    r"\b(?:run|runs|execut(?:e|ing)|running|paste|type|enter|launch|invoke|start|call|issue|perform|apply|use|try"
+    r"|install|copy|do|follow|open)\b",
     re.IGNORECASE,
 )
-# The opening line of a list of such things: DANGEROUS_COMMANDS = [
-DETECTOR_LIST = re.compile(
-    r"\b\w*(?:pattern|danger|block|deny|denied|forbid|suspicious|malicious|signature|indicator|unsafe|risky|banned"
-    r"|destructive|sensitive|check|detector|rule|sink|ioc)\w*['\"]?"
-    r"\s*(?::[\w\[\],.|\s]+)?[:=]\s*(?:new\s+\w+\()?[\[{(]",
+# Directly before such an order: it is a prohibition, or the deed of another.
+FORBIDS = re.compile(
+    r"\b(?:never|not|n't|avoid|without|instead of|attackers?|adversar\w{1,5}|malware|malicious|victims?|could|might"
+    r"|would|can|may|tries to|attempts? to|trying to|tricks?|if|when|that|which|who)\b[^.;:!?]{0,30}$",
     re.IGNORECASE,
 )
-COMMENT = re.compile(r"^\s*(?:#(?!!)|//|\*|/\*|--\s|;|rem\s|<!--|\"\"\"|''')", re.IGNORECASE)
-# A skill whose name or description says that it is about attacks: its pages explain them or test for them.
-ATTACK_SUBJECT = _any_of(
-    "penetration test\\w*|pen-?test\\w*|red.?team\\w*|ctf|capture the flag|offensive security|ethical hack\\w*",
-    "bug bounty|exploit(?:ation|s)?|privilege escalation|reverse shells?|metasploit",
-    "attack (?:techniques?|patterns?|surface|paths?)|vulnerabilit\\w+|malware analy\\w+|forensics?|incident response",
-    "threat (?:model\\w*|hunt\\w*|intel\\w*|detect\\w*)|owasp|mitre|detection engineering",
-    "prompt injections?|jailbreaks?",
-    "(?:cloud|web|api|network|container|kubernetes|application|mobile|cyber) ?security|hacking|osint",
-    "reverse engineering",
-    "secure coding|hardening|sast|dast|xss|csrf|ssrf|sql injection|burp|sqlmap|mimikatz|active directory|phishing",
-    "security (?:engineer\\w*|analyst|expert|best practices|guid\\w+|patterns|issues|posture)",
-    "security (?:review|audit|test\\w*|research|assessment|scan\\w*|checklist|hardening)",
+# A script that reads its own text may run its own comments.
+READS_ITSELF = re.compile(
+    r"\b(?:sed|grep|awk|tail|head|cat|cut|tac|tr|source|bash|sh|perl|python3?)\b[^\n]{0,80}(?:\$0|\$\{0|BASH_SOURCE)"
+    r"|<\s?[\"']?(?:\$0|\$\{0|\$\{?BASH_SOURCE)|__doc__|\bgetsource|\bgetdoc|\bgetcomments|PSCommandPath|%~f0|__DATA__"
+    r"|(?:open|read\w{0,12}|Path)\(\s?(?:__file__|__filename|\$0|sys\.argv\[0\])|\.\./__file__|tokenize\."
 )
-# The target of an example: a name to fill in, not an address.
-PLACEHOLDER_TARGET = re.compile(
-    r"\b(?:ATTACKER|TARGET|VICTIM|KALI|YOUR|MY)_?(?:IP|HOST|PORT|SERVER|DOMAIN|MACHINE)\b|\b[LR]HOSTS?\b|\b[LR]PORT\b"
-    r"|<(?:attacker|target|your|lhost|rhost|victim|ip|host)[^>\n]{0,20}>"
-)
-# An address that exists outside a lab: what is sent there arrives.
-REAL_ADDRESS = re.compile(
-    r"(?:https?|ftp|tcp)://(?!localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|[<${\[A-Z])"
-    r"(?![a-z0-9.-]*(?:attacker|evil|malicious|target|victim|example)[a-z0-9-]*[.:/])[^\s/]+\.[a-z0-9]{2,}"
-    r"|\b(?!127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|0\.|169\.254\.)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"
+# The module that starts programs in JavaScript is named in a string.
+LOADS_STARTER = re.compile(r"[\"'`](?:node:)?(?:child_process|vm|worker_threads|execa|zx|shelljs|cross-spawn)[\"'`/]")
+# A file that starts programs, or evaluates text: a string of its skill may be what is started.
+STARTS_PROGRAMS = re.compile(
+    r"\b(?:exec\w{0,12}|eval|system|popen\w{0,2}|spawn\w{0,8}|(?<!\.)compile|getattr|shell_exec|passthru|proc_open|shell)\s?\("
+    r"|subprocess|child_process|\bpty\b|\bvm\b|Function\(|ProcessBuilder|Process\.Start|getRuntime|exec\.Command"
+    r"|Command::new|Command\(|importlib|__import__|ctypes|Open3|%x|\bqx\b|\bexeca\b|\bzx\b|shelljs|Bun\.|ShellExecute"
+    r"|\bInvoke-|pickle|marshal",
+    re.IGNORECASE,
 )

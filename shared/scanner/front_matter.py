@@ -136,7 +136,7 @@ def _text(value: Any) -> str:
 def _words(value: Any, limit: int = 20) -> tuple[str, ...]:
     if isinstance(value, str):
         # `Bash(git add:*), Read` : a comma or space inside brackets does not separate.
-        value = re.findall(r"[^\s,()]+(?:\([^)]*\))?", value)
+        value = re.findall(r"[^\s,()]+(?:\([^)]{0,200}\))?", value)
     if not isinstance(value, list | tuple):
         return ()
     return tuple(_text(item)[:80] for item in value if _text(item))[:limit]

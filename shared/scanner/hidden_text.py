@@ -14,7 +14,7 @@ SPLIT_WORD = re.compile("(?<=[A-Za-z])[\u200b\u200c\u2060\ufeff\u180e\u00ad]+(?=
 MIN_SPLIT_WORDS = 4
 MIN_MIXED_WORDS = 3
 MIN_WORD_LENGTH = 4
-MIXED_WORD = re.compile(r"[A-Za-z]*[\u0370-\u04ff][A-Za-z\u0370-\u04ff]*")
+WORD = re.compile(r"[A-Za-z\u0370-\u04ff]+")
 
 # Letters that look like Latin ones: only those that people confuse in running text.
 LOOK_ALIKES = dict(
@@ -63,7 +63,7 @@ def mixed_script_words(text: str) -> list[str]:
     """Words in which one script imitates another, like a Cyrillic а in a Latin name."""
     if text.isascii():
         return []
-    return [word for word in MIXED_WORD.findall(text) if _imitates(word)]
+    return [word for word in WORD.findall(text) if not word.isascii() and _imitates(word)]
 
 
 def _imitates(word: str) -> bool:

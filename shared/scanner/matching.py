@@ -3,15 +3,20 @@
 import re
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import accumulate
 
 import msgspec
 import yara_x
 
 from shared.scanner import decoding, hidden_text
-from shared.scanner.context import HIDDEN, Place, TextLayout, text_layout_for
-from shared.scanner.pack import Pack, Rule, load_exclusions, load_matcher, load_pack, rule_id_of
+from shared.scanner.context import HIDDEN, Excuse, Place, TextLayout, text_layout_for
+from shared.scanner.pack import Rule, load_exclusions, load_matcher, load_pack, rule_id_of
+from shared.scanner.report import ACTION_ORDER, Action
+from shared.scanner.syntax import Span
+from shared.scanner.trust import is_trusted_command
 
 MAX_MATCHES_PER_PATTERN = 2000
 _scanners = threading.local()
@@ -19,7 +24,10 @@ EXCERPT_LENGTH = 160
 # A backslash (a tick, a caret) at the end of a line continues the command. Two spaces replace the two bytes, so that
 # offsets stay valid.
 CONTINUATION = re.compile(rb"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
-URL = re.compile(r"\b(?:https?|ftp)://([^\s\"'`<>|)\\]+)")
+CONTINUED = re.compile(r"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
+NEWLINE = re.compile(rb"\n")
+CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+MAX_MATCHED = 4000
 
 
 class TooManyMatches(Exception):
@@ -44,10 +52,24 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def live(self) -> bool:
-        """False for a mere description: a warning, a bad example or, for a sentence, a quotation."""
+        """False for a mere description: a comment, a warning or, for a sentence, a quotation."""
         if not self.rule.documentable:
             return True
+        if self.rule.action is Action.NONE and self.place.excuse in (Excuse.DATA, Excuse.LESSON):
+            return True  # a path or an address in a string or a block of code is what a program works with
         return not (self.place.documented or (self.place.quoted and self.rule.is_sentence))
+
+    @property
+    def action(self) -> Action:
+        """What its place leaves of the rule's action. Only syntax turns a block into a note; words leave a question."""
+        if self.live:
+            return self.rule.action
+        if self.place.excuse is Excuse.LESSON and self.rule.action is Action.REVIEW:
+            return Action.REVIEW
+        if self.rule.action is not Action.BLOCK or (self.place.excuse is Excuse.COMMENT and not self.place.told):
+            return Action.NOTE
+        is_question = self.place.told or self.rule.certain or self.place.excuse in (Excuse.DATA, Excuse.LESSON)
+        return Action.REVIEW if is_question else Action.NOTE
 
 
 class Deadline(msgspec.Struct, frozen=True):
@@ -75,109 +97,156 @@ class TextFile(msgspec.Struct, frozen=True):
     path: str
     text: str
     original: str
-    about_attacks: bool = False  # the skill says that it teaches or tests attacks
+    starts_programs: bool = True  # a file of the skill does, so its strings may be commands
 
 
 def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     """All hits in a file: as written, deobfuscated, and inside decoded blobs."""
-    pack = load_pack()
-    layout = text_layout_for(file.path, file.text, file.about_attacks)
-    hits = _hits_in(pack, file.path, layout, file.text, deadline)
+    layout = text_layout_for(file.path, file.text, file.original, file.starts_programs)
+    original = file.original.split("\n")
+    hits = _hits_in(file.path, layout, file.text, [original], deadline)
     seen = {(hit.rule.id, hit.line) for hit in hits}
     if (plain := decoding.deobfuscate(file.text)) is not None:
-        hits += [h for h in _hits_in(pack, file.path, layout, plain, deadline) if (h.rule.id, h.line) not in seen]
+        found = _hits_in(file.path, layout, plain, [original, plain.split("\n")], deadline, rewritten=True)
+        hits += [hit for hit in found if (hit.rule.id, hit.line) not in seen]
     for blob in decoding.decoded_blobs(file.original):
         deadline.check()
-        hits += _hits_in_blob(pack, file.path, layout, blob, deadline)
+        hits += _hits_in_blob(file.path, layout, blob, deadline)
     return hits
 
 
-def _hits_in(pack: Pack, path: str, layout: TextLayout, text: str, deadline: Deadline) -> list[Hit]:
+def _hits_in(
+    path: str,
+    layout: TextLayout,
+    text: str,
+    readings: list[list[str]],
+    deadline: Deadline,
+    rewritten: bool = False,
+) -> list[Hit]:
+    """`readings` are the lines whose addresses must be trusted for a match not to count."""
     data = text.encode("utf-8", "surrogatepass").lower()
+    rules = load_pack().rules
     lines, commands = _Lines(data), _Lines(CONTINUATION.sub(b"  ", data))
+    trusted = _TrustedLines(readings, lines, commands)
     hits: dict[tuple[str, int], Hit] = {}
-    for match in _matches(data, deadline):
+    for match in _matches(commands, deadline):
+        rule = rules[match.rule]
         line, column = lines.locate(match.start)
-        place = layout.at(line, column)
-        rule = pack.rules[match.rule]
-        found = data[match.start : match.end].decode("utf-8", "replace")
         known = hits.get((rule.id, line))
-        if (known is not None and known.live) or not _counts(rule, place) or _is_trusted(pack, rule, data, match):
+        if (known is not None and known.live) or trusted.excuse(rule, match):
             continue
-        excerpt = excerpt_of(layout.lines[line - 1], column)
-        command = commands.locate(match.start)[0]
-        hits[rule.id, line] = Hit(
+        place = layout.whole_line(line) if rewritten else layout.at(Span(line, column, *lines.locate(match.end)))
+        if not _counts(rule, place):
+            continue
+        hit = Hit(
             rule=rule,
             path=path,
             line=line,
             column=column,
-            command=command,
-            text=found,
-            excerpt=excerpt,
+            command=commands.line_of(match.start),
+            text=_matched_text(data, match),
+            excerpt=excerpt_of(layout.lines[line - 1], column),
             place=place,
         )
+        if known is None or _more_serious(hit, known):
+            hits[rule.id, line] = hit
     return list(hits.values())
 
 
-def _hits_in_blob(pack: Pack, path: str, layout: TextLayout, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
+def _more_serious(hit: Hit, known: Hit) -> bool:
+    return hit.live or ACTION_ORDER.index(hit.action) < ACTION_ORDER.index(known.action)
+
+
+def _matched_text(data: bytes, match: _Match) -> str:
+    return data[match.start : min(match.end, match.start + MAX_MATCHED)].decode("utf-8", "replace")
+
+
+def _hits_in_blob(path: str, layout: TextLayout, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
     """Encoded text was meant not to be read, so it counts as hidden wherever the blob is."""
     text = hidden_text.plain(blob.text)
     data = text.encode("utf-8", "surrogatepass").lower()
-    documented = layout.at(blob.line, 1).documented
-    hits = []
-    for match in _matches(data, deadline):
-        rule = pack.rules[match.rule]
-        if _is_trusted(pack, rule, data, match):
-            continue
-        found = data[match.start : match.end].decode("utf-8", "replace")
-        excerpt = f"{blob.encoding} of: {excerpt_of(' '.join(text.split()), 1)}"
-        place = Place(HIDDEN, documented)
-        hits.append(
-            Hit(
-                rule=rule,
-                path=path,
-                line=blob.line,
-                column=1,
-                command=blob.line,
-                text=found,
-                excerpt=excerpt,
-                place=place,
-            )
+    commands = _Lines(CONTINUATION.sub(b"  ", data))
+    trusted = _TrustedLines([blob.text.split("\n")], _Lines(data), commands)
+    rules = load_pack().rules
+    around = layout.whole_line(blob.line)
+    return [
+        Hit(
+            rule=rules[match.rule],
+            path=path,
+            line=blob.line,
+            column=1,
+            command=blob.line,
+            text=_matched_text(data, match),
+            excerpt=f"{blob.encoding} of: {excerpt_of(' '.join(text[:1000].split()), 1)}",
+            place=Place(HIDDEN, around.excuse),
         )
-    return hits
+        for match in _matches(commands, deadline)
+        if not trusted.excuse(rules[match.rule], match)
+    ]
 
 
-def _matches(data: bytes, deadline: Deadline) -> list[_Match]:
+class _TrustedLines:
+    """Answers once per command and list whether its addresses are trusted, in each reading of the text."""
+
+    def __init__(self, readings: list[list[str]], lines: "_Lines", commands: "_Lines") -> None:
+        self._readings = readings
+        self._lines = lines
+        self._commands = commands
+        self._known: dict[tuple[str, int, int], bool] = {}
+
+    def excuse(self, rule: Rule, match: _Match) -> bool:
+        if not rule.trusted:
+            return False
+        start, end = self._commands.whole_lines(match.start, match.end)
+        first, last = self._lines.line_of(start), self._lines.line_of(end)
+        key = (rule.trusted, first, last)
+        if key not in self._known:
+            entries = load_pack().trusted[rule.trusted]
+            self._known[key] = all(
+                is_trusted_command(_joined_command(lines[first - 1 : last]), entries) for lines in self._readings
+            )
+        return self._known[key]
+
+
+def _joined_command(lines: list[str]) -> str:
+    return CONTINUED.sub("  ", "\n".join(lines))
+
+
+def _matches(commands: "_Lines", deadline: Deadline) -> list[_Match]:
     # The added newline ends the last command of a file without one.
-    data = CONTINUATION.sub(b"  ", data) + b"\n"
-    matches = list(_yara_matches(load_matcher, data, deadline))
-    exclusions = _exclusions(matches, data, deadline)
-    counted = [m for m in matches if not any(_overlap(m, exclusion) for exclusion in exclusions.get(m.rule, ()))]
+    matches = list(_yara_matches(load_matcher, commands.data + b"\n", deadline))
+    exclusions = _exclusions(matches, commands, deadline)
+    counted = [m for m in matches if m.rule not in exclusions or not exclusions[m.rule].touch(m)]
     return sorted(counted, key=lambda m: (m.start, m.rule))
 
 
-def _exclusions(matches: list[_Match], data: bytes, deadline: Deadline) -> dict[str, list[_Match]]:
+def _exclusions(matches: list[_Match], commands: "_Lines", deadline: Deadline) -> dict[str, "_Spans"]:
     """Matches of the `unless` patterns by rule, on the lines of the matches whose rules have any."""
     rules = load_pack().rules
-    spans = sorted({_whole_lines(data, match) for match in matches if rules[match.rule].unless})
-    found: dict[str, list[_Match]] = {}
+    spans = sorted({commands.whole_lines(m.start, m.end) for m in matches if rules[m.rule].unless})
     if not spans:
-        return found
-    starts, position = [], 0
-    for start, end in spans:
-        starts.append(position)
-        position += end - start + 1
-    window = b"\n".join(data[start:end] for start, end in spans)
+        return {}
+    starts = list(accumulate((end - start + 1 for start, end in spans[:-1]), initial=0))
+    window = b"\n".join(commands.data[start:end] for start, end in spans)
+    found: dict[str, list[tuple[int, int]]] = {}
     for match in _yara_matches(load_exclusions, window, deadline):
         index = bisect_right(starts, match.start) - 1
         shift = spans[index][0] - starts[index]
-        found.setdefault(match.rule, []).append(_Match(match.rule, match.start + shift, match.end + shift))
-    return found
+        found.setdefault(match.rule, []).append((match.start + shift, match.end + shift))
+    return {rule: _Spans(excluded) for rule, excluded in found.items()}
 
 
-def _whole_lines(data: bytes, match: _Match) -> tuple[int, int]:
-    end = data.find(b"\n", match.end)
-    return data.rfind(b"\n", 0, match.start) + 1, len(data) if end == -1 else end
+class _Spans:
+    """Answers whether a match overlaps any of many spans, without looking at each."""
+
+    def __init__(self, spans: list[tuple[int, int]]) -> None:
+        spans = sorted(spans)
+        self._starts = [start for start, _ in spans]
+        self._furthest = list(accumulate((end for _, end in spans), max))
+
+    def touch(self, match: _Match) -> bool:
+        before = bisect_left(self._starts, match.end)
+        return before > 0 and self._furthest[before - 1] > match.start
 
 
 def _yara_matches(load: Callable[[], yara_x.Rules], data: bytes, deadline: Deadline) -> Iterator[_Match]:
@@ -204,38 +273,8 @@ def _scanner_of_this_thread(load: Callable[[], yara_x.Rules]) -> yara_x.Scanner:
     return scanner
 
 
-def _overlap(match: _Match, exclusion: _Match) -> bool:
-    return match.start < exclusion.end and exclusion.start < match.end
-
-
 def _counts(rule: Rule, place: Place) -> bool:
     return place.kinds == HIDDEN or bool(place.kinds.intersection(rule.where))
-
-
-def _is_trusted(pack: Pack, rule: Rule, data: bytes, match: _Match) -> bool:
-    """True if every address in the command is on the trusted list of the rule."""
-    if not rule.trusted:
-        return False
-    start, end = _whole_lines(data, match)
-    command = data[start : min(end, start + 4000)].decode("utf-8", "replace")
-    addresses = URL.findall(command)
-    return bool(addresses) and all(is_listed(address, pack.trusted[rule.trusted]) for address in addresses)
-
-
-def is_listed(address: str, hosts: tuple[str, ...]) -> bool:
-    """`example.org` lists the host and what is under it; `example.org/team/` only that path."""
-    host, _, path = address.partition("/")
-    if "@" in host:
-        return False
-    host = host.partition(":")[0].removeprefix("www.")
-    return any(_lists(entry, host, path) for entry in hosts)
-
-
-def _lists(entry: str, host: str, path: str) -> bool:
-    name, slash, prefix = entry.partition("/")
-    if slash:
-        return host == name and path.startswith(prefix)
-    return host == name or host.endswith("." + name)
 
 
 def excerpt_of(line: str, column: int) -> str:
@@ -245,11 +284,38 @@ def excerpt_of(line: str, column: int) -> str:
 
 
 class _Lines:
+    """Lines and columns of UTF-8 text. Characters are counted from the start of a block, never of a long line."""
+
+    BLOCK = 4096
+
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._starts = [0, *(m.end() for m in re.finditer(rb"\n", data))]
+        self.data = data
+        self._starts = [0, *(m.end() for m in NEWLINE.finditer(data))]
+        self._is_ascii = data.isascii()
+
+    def line_of(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)
 
     def locate(self, offset: int) -> tuple[int, int]:
-        line = bisect_right(self._starts, offset)
-        start = self._starts[line - 1]
-        return line, len(self._data[start:offset].decode("utf-8", "replace")) + 1
+        line = self.line_of(offset)
+        return line, self._characters(offset) - self._characters(self._starts[line - 1]) + 1
+
+    def whole_lines(self, start: int, end: int) -> tuple[int, int]:
+        last = self.line_of(end)
+        finish = self._starts[last] - 1 if last < len(self._starts) else len(self.data)
+        return self._starts[self.line_of(start) - 1], finish
+
+    def _characters(self, offset: int) -> int:
+        if self._is_ascii:
+            return offset
+        block = offset // self.BLOCK
+        return self._before_block[block] + _count_characters(self.data[block * self.BLOCK : offset])
+
+    @cached_property
+    def _before_block(self) -> list[int]:
+        blocks = range(0, len(self.data) + 1, self.BLOCK)
+        return list(accumulate((_count_characters(self.data[at : at + self.BLOCK]) for at in blocks), initial=0))
+
+
+def _count_characters(data: bytes) -> int:
+    return len(data.translate(None, CONTINUATION_BYTES))

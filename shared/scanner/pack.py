@@ -92,7 +92,20 @@ def rule_entries(folder: Path = RULES_DIR) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def read_trusted(folder: Path = RULES_DIR) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(hosts) for name, hosts in _load_yaml(folder / "trusted.yaml")["hosts"].items()}
+    document = _load_yaml(folder / "trusted.yaml")
+    by_path, by_name = (tuple(document["publishers"][kind].split()) for kind in ("by_path", "by_name"))
+    for entry in (entry for entries in document["hosts"].values() for entry in entries):
+        _refuse_publisher(entry, by_path, by_name)
+    return {name: tuple(hosts) for name, hosts in document["hosts"].items()}
+
+
+def _refuse_publisher(entry: str, by_path: tuple[str, ...], by_name: tuple[str, ...]) -> None:
+    host, _, path = entry.partition("/")
+    serves_anybody = host.startswith(("s3.", "s3-")) or any(
+        host == name.lstrip(".") or (name[0] == "." and host.endswith(name)) for name in by_path
+    )
+    if host in by_name or (serves_anybody and not path.strip("/")):
+        raise RuleError(f"trusted.yaml: {entry} lists a host where anybody publishes; name the owner's path")
 
 
 def read_packages(folder: Path = RULES_DIR) -> dict[str, tuple[str, ...]]:

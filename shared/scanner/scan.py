@@ -4,14 +4,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-import msgspec
-
 from shared.scanner import hidden_text
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
-from shared.scanner.cues import ATTACK_SUBJECT
+from shared.scanner.context import MARKDOWN, Excuse
+from shared.scanner.cues import LOADS_STARTER, STARTS_PROGRAMS
 from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
-from shared.scanner.inventory import Inventory, Item, take_inventory
+from shared.scanner.inventory import Inventory, take_inventory
 from shared.scanner.leaked_secrets import find_leaks
 from shared.scanner.matching import Deadline, Hit, OutOfTime, TextFile, TooManyMatches, excerpt_of, find_hits
 from shared.scanner.near_duplicates import signature_of
@@ -27,6 +26,7 @@ from shared.scanner.report import (
     decide,
     most_serious_first,
 )
+from shared.scanner.syntax import language_of_file, without_literals
 from shared.timing import SCAN_CPU_DEADLINE
 
 CPU_SECONDS = SCAN_CPU_DEADLINE.total_seconds()
@@ -42,10 +42,8 @@ def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = 
     `source_findings` are findings that only the source can see (a symlink in the archive), made with `finding_for`.
     """
     inventory = take_inventory(files)
-    texts = [_text_file(item) for item in inventory.items if item.text is not None]
+    texts = _text_files(inventory)
     front_matter = _front_matter(texts)
-    if ATTACK_SUBJECT.search(f"{front_matter.name.replace('-', ' ')}. {front_matter.description[:1000]}"):
-        texts = [msgspec.structs.replace(file, about_attacks=True) for file in texts]
     hits, incomplete, unfinished = _find_all_hits(texts, Deadline(time.thread_time() + CPU_SECONDS))
     findings = [
         *source_findings,
@@ -121,7 +119,7 @@ def _from_inventory(inventory: Inventory) -> list[Finding]:
 def _from_hits(hits: list[Hit]) -> list[Finding]:
     """A match that is only described is kept as a note and does not count against the skill."""
     return [
-        _finding(hit.rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label, described=not hit.live)
+        _finding(hit.rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label, hit.action)
         for hit in hits
         if hit.rule.action is not Action.NONE and not hit.rule.all_of
     ]
@@ -131,7 +129,15 @@ def _from_composites(hits: list[Hit]) -> list[Finding]:
     rules = load_pack().rules
     found = find_composites([rule for rule in rules.values() if rule.all_of], hits)
     found += [(rules["RC-DOWNLOAD-RUN-LATER"], hit) for hit in find_downloads_run_later(hits)]
-    return [_finding(rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label) for rule, hit in found]
+    return [
+        _finding(rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label, _softened(rule, hit))
+        for rule, hit in found
+    ]
+
+
+def _softened(rule: Rule, hit: Hit) -> Action:
+    """A combination that begins in a block of code that its page calls bad is a question."""
+    return Action.REVIEW if rule.action is Action.BLOCK and hit.place.excuse is Excuse.LESSON else rule.action
 
 
 def _from_package_names(hits: list[Hit]) -> list[Finding]:
@@ -162,8 +168,12 @@ def _hidden_text_finding(file: TextFile, rule: str, start: int, shown: str) -> F
 
 def _from_secrets(hits: list[Hit], texts: list[TextFile]) -> list[Finding]:
     findings = []
+    by_path: dict[str, list[Hit]] = {}
+    for hit in hits:
+        if hit.rule.id == SECRET_CANDIDATE:
+            by_path.setdefault(hit.path, []).append(hit)
     for file in texts:
-        candidates = [hit for hit in hits if hit.rule.id == SECRET_CANDIDATE and hit.path == file.path]
+        candidates = by_path.get(file.path)
         leaks = find_leaks(candidates, file.text.split("\n")) if candidates else []
         findings += [finding_for(SECRET_RULE, file.path, f"{k.kind}: {k.excerpt}", k.line, 1, "secret") for k in leaks]
     return findings
@@ -179,21 +189,31 @@ def _front_matter(texts: list[TextFile]) -> FrontMatter:
     return read_front_matter(page.original if page else None, PurePosixPath(page.path).parent.name if page else "")
 
 
-def _text_file(item: Item) -> TextFile:
-    original = item.text or ""
-    return TextFile(item.record.path, hidden_text.plain(original), original)
+def _text_files(inventory: Inventory) -> list[TextFile]:
+    items = [(item.record.path, item.text) for item in inventory.items if item.text is not None]
+    starts_programs = any(_starts_programs(path, text) for path, text in items)
+    return [TextFile(path, hidden_text.plain(text), text, starts_programs) for path, text in items]
+
+
+def _starts_programs(path: str, text: str) -> bool:
+    """Whether the code outside strings and comments can run a command. A list of dangerous commands cannot."""
+    if path.lower().endswith(MARKDOWN) or not (STARTS_PROGRAMS.search(text) or LOADS_STARTER.search(text)):
+        return False
+    code = without_literals(text, language_of_file(path, text))
+    return bool(STARTS_PROGRAMS.search(code) or LOADS_STARTER.search(text))
 
 
 def _finding(
-    rule: Rule, path: str, line: int, column: int, excerpt: str, context: str, *, described: bool = False
+    rule: Rule, path: str, line: int, column: int, excerpt: str, context: str, action: Action | None = None
 ) -> Finding:
+    """`action` is what the place of a match leaves of the rule's own."""
     return Finding(
         rule=rule.id,
         title=rule.title,
         category=rule.category,
         severity=rule.severity,
-        action=Action.NOTE if described else rule.action,
-        certain=rule.certain and not described,
+        action=action or rule.action,
+        certain=rule.certain and action in (None, rule.action),
         path=path,
         line=line,
         column=column,
