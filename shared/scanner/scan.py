@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+import msgspec
+
 from shared.scanner import hidden_text
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
