@@ -21,7 +21,7 @@ SMALL, GROWTH = 1_500, 4
 # Four times the text may take this much longer: twice what a line would, half of what a square would.
 MOST = 2 * GROWTH
 TOO_FAST_TO_MEASURE = 0.02
-ENDS = ("", "\0", "!")
+ENDS = ("", "\0")
 
 
 def grows_too_fast(work: Callable[[int], Any], small: int = SMALL, floor: float = TOO_FAST_TO_MEASURE) -> bool:
