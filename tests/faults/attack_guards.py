@@ -138,6 +138,24 @@ def _storing_first(original):
 
 
 ROOM = Room(10**9, 10**9)
+def _listed_by_prefix(original):
+    """An address is taken for listed when it begins like an entry."""
+    return lambda address, entries: any(address.partition("://")[2].startswith(entry) for entry in entries)
+
+
+def _noted(hit):
+    from shared.scanner.report import Action
+
+    return hit.rule.action if hit.live else Action.NOTE
+
+
+def _with_backtracking(original):
+    import re
+
+    mixed = re.compile(r"[A-Za-z]*[\u0370-\u04ff][A-Za-z\u0370-\u04ff]*")
+    return mixed.findall
+
+
 ALWAYS_EQUAL = always(True)
 
 
@@ -268,6 +286,15 @@ ATTACK_GUARDS = [
     ),
     Guard("a copy names whom it copies", {"shared.verification.verification:_copied": always(None)}),
     Guard("some names are reserved", {"shared.submissions.skill_source:RESERVED_SLUGS": value(frozenset())}),
+    Guard("only a comment excuses code", {"shared.scanner.syntax:SourceSyntax.is_comment": always(True)}),
+    Guard("words leave a question", {"shared.scanner.matching:Hit.action": lambda _: _noted}),
+    Guard("trust is exact", {"shared.scanner.trust:is_listed": _listed_by_prefix}),
+    Guard("every address counts", {"shared.scanner.matching:is_trusted_command": always(True)}),
+    Guard("publishers are not listed whole", {"shared.scanner.pack:_refuse_publisher": always(None)}),
+    Guard(
+        "words of mixed scripts are found in one pass",
+        {"shared.scanner.hidden_text:mixed_script_words": _with_backtracking},
+    ),
     Guard("line-by-line comparison is capped", {"shared.marketplace.diffs:MAX_CELLS": value(10**9)}),
     Guard(
         "the judge clears no block rule",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.scanner import scan_skill
+from shared.scanner import scan_skill, trust
 from shared.scanner.pack import RULES_DIR, RuleError, read_trusted
 from shared.scanner.report import Verdict
 from shared.scanner.trust import is_listed, is_trusted_command
@@ -38,7 +38,7 @@ ENTRIES = ("astral.sh", "deno.land/install.sh", "raw.githubusercontent.com/helm"
     ],
 )
 def test_a_near_miss_of_a_listed_address_is_not_listed(address: str) -> None:
-    assert not is_listed(address, ENTRIES)
+    assert not trust.is_listed(address, ENTRIES)
 
 
 @pytest.mark.parametrize(
