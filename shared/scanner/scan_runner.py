@@ -40,7 +40,7 @@ from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, seconds_to_wait
 PROGRAM = "shared.scanner.scan_process"
 MAX_IDLE = 3  # a batch has three messages
 LEAST_CPU = 0.5  # seconds; less is not worth a second try
-LONG = 2.0  # seconds of CPU time after which a scan gives way to others
+LONG = 0.5  # seconds of CPU time after which a scan gives way to others
 LOW_PRIORITY = 10  # about a tenth of the share of others; lower, and it would hold its worker for too long
 TICK = 0.1  # seconds between looks at a scan that is under way
 NOT_READ = "not read: the scan was stopped"

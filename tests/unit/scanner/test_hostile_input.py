@@ -125,7 +125,8 @@ def test_running_out_of_time_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.requirement("R36")
 def test_three_large_skills_at_once_get_the_verdicts_they_get_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Together they take three times as long; each has twice the CPU time that it takes alone."""
-    skills = [{"SKILL.md": HEADER + b"Some words about `tools` number %d.\n" % n * 8_000} for n in range(3)]
+    page = b"Some words about `tools` and a link https://example.org/x\n" * 1_500
+    skills = [{"SKILL.md": HEADER, **{f"{part}.md": b"%d\n" % n + page for part in range(8)}} for n in range(3)]
     started = time.thread_time()
     alone = [scan_skill(files) for files in skills]
     taken = (time.thread_time() - started) / len(skills)
