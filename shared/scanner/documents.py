@@ -24,7 +24,7 @@ _SHELL_LINE = re.compile(r"^\s*(?:!|%%?(?:bash|sh|system|script)\b)", re.MULTILI
 
 _PDF_END = re.compile(rb"%%EOF[\s\0]*\Z")
 _PDF_STREAM = re.compile(rb"stream\r?\n")
-_PDF_TEXT = re.compile(rb"\(((?:[^()\\]|\\.)*)\)|(-?\d+)|\b(T[dDmj*J]|ET)\b", re.DOTALL)
+_PDF_TEXT = re.compile(rb"\(((?:[^()\\]|\\.)*+)\)?|(-?\d+)|\b(T[dDmj*J]|ET)\b", re.DOTALL)
 _PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
 _PDF_PICTURE = (b"/DCTDecode", b"/JPXDecode", b"/CCITTFaxDecode", b"/JBIG2Decode", b"/FontFile", b"/Length1")
@@ -48,6 +48,7 @@ def office_text(name: str, content: bytes) -> str | None:
         return None
     markup = content.decode("utf-8", "replace").replace("\0", "")
     shown = "\n".join(_SHOWN_ATTRIBUTE.findall(markup))
+    markup = markup.replace("<!--", "\n").replace("-->", "\n")  # a comment is read by whoever unpacks the document
     text = html.unescape(_TAG.sub("", _PARAGRAPH.sub("\n", markup)))
     return f"{text}\n{html.unescape(shown)}".strip("\n")
 

@@ -20,6 +20,7 @@ from shared.scanner.report import ScannedFile
 from shared.scanner.used_files import UsedFiles
 
 MAX_TEXT_FILE = 1_000_000
+MAX_DECODED = 4 * MAX_TEXT_FILE  # bytes: what is decoded to find that much text
 MAX_SKILL = 10_000_000
 MAX_FILES = 500
 MAX_DEPTH = 3  # an archive in an archive in an archive
@@ -113,7 +114,7 @@ def _classified(record: ScannedFile, content: bytes, budget: Budget, depth: int)
 
 def _as_text(record: ScannedFile, content: bytes, in_archive: bool, is_document: bool = False) -> Item:
     """Read, whatever its bytes are; data that is no text is a finding, and what was read of it counts all the same."""
-    text = text_of(content)
+    text = text_of(content[:MAX_DECODED])
     readable = is_readable(text)
     if content.startswith(PROGRAM_MAGIC) or record.path.lower().endswith(COMPILED_CODE):
         rule, reason = "FILE-PROGRAM", "compiled code"
@@ -170,7 +171,7 @@ def _with_used_media(items: list[Item], files: Mapping[str, bytes]) -> list[Item
     media = [item.record.path for item in items if item.record.skipped in SHOWN and item.record.path in files]
     if not media:
         return items
-    used = UsedFiles(item.text for item in items if item.text is not None and not item.record.skipped)
+    used = UsedFiles((item.text for item in items if item.text is not None and not item.record.skipped), media)
     run = {path for path in media if used.has(path)}
     return [_as_used(item, files[item.record.path]) if item.record.path in run else item for item in items]
 
@@ -214,7 +215,8 @@ def _bounded_text(item: Item) -> Item:
     if item.text is None:
         return item
     text, incomplete = unix_lines(item.text, item.record.path), item.incomplete
-    if len(text) > MAX_TEXT_FILE and not incomplete:
+    is_cut = len(text) > MAX_TEXT_FILE or (not item.record.skipped and item.record.size > MAX_DECODED)
+    if is_cut and not incomplete:
         incomplete = f"only the first {MAX_TEXT_FILE // 1_000_000} MB of {item.record.size:,} bytes was read"
     return msgspec.structs.replace(item, text=text[:MAX_TEXT_FILE], incomplete=incomplete)
 

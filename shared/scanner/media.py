@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 PADDING = b"\0\t\n\r "
 _JPEG_ALONE = {0x01, *range(0xD0, 0xD8)}  # markers without a length
+_JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
 _FONT_MAGIC = (b"\0\1\0\0", b"OTTO", b"true", b"typ1")
 _NPY = re.compile(rb"\x93NUMPY[\1-\3]\0")
 _NPY_DATA = re.compile(rb"'descr': *'[<>|=][a-zA-NP-Z]\d*'")  # not O: objects are unpickled, which runs code
@@ -70,11 +71,10 @@ def _one_jpeg(data: bytes, at: int) -> int:
 
 def _after_jpeg_scan(data: bytes, at: int) -> int:
     """The next marker that is not part of the compressed picture."""
-    while (at := data.find(b"\xff", at)) >= 0 and (data[at + 1] == 0 or data[at + 1] in _JPEG_ALONE):
-        at += 2
-    if at < 0:
+    marker = _JPEG_MARKER.search(data, at)
+    if marker is None:
         raise ValueError("no end")
-    return at
+    return marker.start()
 
 
 def _gif(data: bytes) -> int:

@@ -1,12 +1,15 @@
 """Which pictures, fonts and sounds a skill runs, or tells the agent to follow: those are read like scripts."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from shared.scanner.media import MEDIA_SUFFIXES
 
 NEAR = 160
+MAX_MENTIONS = 2000
 _SUFFIXES = "|".join(sorted((*MEDIA_SUFFIXES, "pdf"), key=len, reverse=True))
 _NAME = re.compile(rf"[\w.+*?@~%-]{{0,200}}\.(?:{_SUFFIXES})\b", re.IGNORECASE)
 _SHELLS = r"(?:ba|z|da|k|a|fi|c|tc)?sh|pwsh|powershell|cmd"
@@ -39,24 +42,62 @@ _RUN_BEFORE = (
 _RUN_AFTER = re.compile(rf"[^\n]{{0,100}}\|\s*(?:sudo\s+)?(?:[\w./]*/)?{_RUNNERS}\b", re.IGNORECASE)
 
 
+_RENAMES = re.compile(r"\b(?:mv|cp|ln|install|rename|copy|move|Copy-Item|Move-Item)\b[^|;&]*$", re.IGNORECASE)
+_AS_TEXT = re.compile(r"[\"'`,]*\s+\S*\.(?:sh|bash|zsh|py|[cm]?js|ts|rb|pl|php|ps1|bat|cmd|md|txt|json|ya?ml)\b")
+_ASSIGNED = re.compile(r"(\w+)\s*=\s*[\"']?[^\s\"'=]*$")
+_RUN_VARIABLE = re.compile(
+    rf"(?:^|[\s`|;&($\"'])(?:{_RUNNERS})(?:[ \t]+-[\w=-]+)*[ \t]+[\"']?\$\{{?(\w+)", re.MULTILINE
+)
+_RUN_ALL = re.compile(rf"(?:^|[\s`|;&])(?:{_SHELLS}|source|\.)[ \t]+[\"']?[\w./-]*/\*(?=[\"'\s;`]|$)", re.MULTILINE)
+
+
 class UsedFiles:
     """The file names with a media suffix in any text of a skill that is run or followed."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._names = {name for text in texts for name in _used_in(text)}
+    def __init__(self, texts: Iterable[str], media: Iterable[str]) -> None:
+        self._media = {_last_word(path) for path in media}
+        self._mentions = MAX_MENTIONS
+        self._names = {name for text in texts for name in self._used_in(text.replace("\\\n", "  "))}
 
     def has(self, path: str) -> bool:
-        name = PurePosixPath(path).name.lower()
-        match = _NAME.search(name)
-        last_word = re.split(r"[^\w.+*?@~%-]", name)[-1]
-        return bool(match) and (last_word in self._names or f"*{PurePosixPath(name).suffix}" in self._names)
+        """True for all when there are more mentions than can be looked at."""
+        name = _last_word(path)
+        return self._mentions <= 0 or name in self._names or any(fnmatchcase(name, glob) for glob in self._globs)
+
+    @cached_property
+    def _globs(self) -> list[str]:
+        return [name for name in self._names if "*" in name or "?" in name][:50]
+
+    def _used_in(self, text: str) -> Iterator[str]:
+        if _RUN_ALL.search(text):
+            yield "*"
+        run_variables: set[str] | None = None
+        for match in _NAME.finditer(text):
+            name = match.group().lower()
+            if name not in self._media and "*" not in name and "?" not in name:
+                continue
+            self._mentions -= 1
+            if self._mentions <= 0:
+                return
+            before, after = _around(text, match)
+            if _is_run(before, after):
+                yield name
+            elif assigned := _ASSIGNED.search(before):
+                run_variables = set(_RUN_VARIABLE.findall(text)) if run_variables is None else run_variables
+                if assigned[1] in run_variables:
+                    yield name
 
 
-def _used_in(text: str) -> Iterable[str]:
-    for match in _NAME.finditer(text):
-        line_start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - NEAR)
-        before = text[line_start : match.start()]
-        if any(pattern.search(before) for pattern in _RUN_BEFORE) or _RUN_AFTER.match(
-            text[match.end() : match.end() + NEAR]
-        ):
-            yield match.group().lower()
+def _is_run(before: str, after: str) -> bool:
+    if any(pattern.search(before) for pattern in _RUN_BEFORE) or _RUN_AFTER.match(after):
+        return True
+    return bool(_RENAMES.search(before) and _AS_TEXT.match(after))
+
+
+def _last_word(path: str) -> str:
+    return re.split(r"[^\w.+*?@~%-]", PurePosixPath(path).name.lower())[-1]
+
+
+def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
+    line_start = max(text.rfind("\n", max(0, match.start() - NEAR), match.start()) + 1, match.start() - NEAR, 0)
+    return text[line_start : match.start()], text[match.end() : match.end() + NEAR]

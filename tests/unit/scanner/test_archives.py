@@ -6,6 +6,7 @@ import io
 import lzma
 import struct
 import tarfile
+import time
 import tracemalloc
 import zipfile
 
@@ -211,3 +212,38 @@ def test_no_damage_makes_the_scanner_raise(whole: bytes, name: str, data: st.Dat
         damaged[at] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(damaged)))
     take_inventory({name: bytes(damaged[:cut] if data.draw(st.booleans()) else damaged)})
+
+
+@pytest.mark.requirement("S27")
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("a.pdf", rb"\("),
+        ("a.pdf", b"(a"),
+        ("a.pdf", b"stream\n"),
+        ("a.pdf", b"1 0 obj "),
+        ("a.zip", b"PK\5\6"),
+        ("a.zip", b"PK\3\4"),
+        ("a.md", b"bash x.png "),
+        ("a.md", b"x.png="),
+        ("a.md", b"- "),
+        ("a.sh", b"a\0"),
+        ("a.sh", b"a\0\x01"),
+        ("a.ipynb", b"["),
+        ("a.jpg", b"\xff\xd8\xff\xda\0\2\xff\0"),
+        ("a.gif", b"!\0\1"),
+    ],
+)
+def test_the_time_to_read_a_file_grows_with_its_size(name: str, unit: bytes) -> None:
+    start = {"a.pdf": b"%PDF-1.4\nstream\nET(", "a.jpg": b"\xff\xd8\xff", "a.gif": b"GIF89a" + bytes(7)}.get(name, b"")
+    end = {"a.pdf": b"\nendstream\n%%EOF"}.get(name, b"")
+
+    def seconds(size: int) -> float:
+        files = {name: start + unit * (size // len(unit)) + end, "x.png": MEDIA["a.png"]}
+        before = time.process_time()
+        take_inventory(files)
+        return time.process_time() - before
+
+    seconds(1000)
+    small, large = min(seconds(100_000) for _ in range(3)), min(seconds(800_000) for _ in range(2))
+    assert large < 8 * max(small, 0.002) * 4

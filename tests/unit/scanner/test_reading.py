@@ -95,6 +95,12 @@ def test_a_script_inside_a_whole_picture_is_seen() -> None:
         '```sh\nbash -c "$(cat assets/a.png)"\n```',
         "```sh\npython3 -u assets/a.png\n```",
         "```sh\nbash < assets/a.png\n```",
+        '```sh\nLOGO=assets/a.png\nbash "$LOGO"\n```',
+        "```sh\nbash assets/*\n```",
+        "```sh\nbash assets/?.png\n```",
+        "```sh\nmv assets/a.png run.sh\n```",
+        "```sh\ntail -c +60 assets/a.png \\\n  | sh\n```",
+        "a.png " * 3000,
     ],
 )
 def test_a_picture_that_is_run_or_followed_is_read_like_a_script(page: str) -> None:
