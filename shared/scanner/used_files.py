@@ -44,7 +44,7 @@ _RUN_AFTER = re.compile(rf"[^\n]{{0,100}}\|\s*(?:sudo\s+)?(?:[\w./]*/)?{_RUNNERS
 
 _RENAMES = re.compile(r"\b(?:mv|cp|ln|install|rename|copy|move|Copy-Item|Move-Item)\b[^|;&]*$", re.IGNORECASE)
 _AS_TEXT = re.compile(r"[\"'`,]*\s+\S*\.(?:sh|bash|zsh|py|[cm]?js|ts|rb|pl|php|ps1|bat|cmd|md|txt|json|ya?ml)\b")
-_ASSIGNED = re.compile(r"(\w+)\s*=\s*[\"']?[^\s\"'=]*$")
+_ASSIGNED = re.compile(r"\b(\w+)\s*=\s*[\"']?[^\s\"'=]*$")
 _RUN_VARIABLE = re.compile(
     rf"(?:^|[\s`|;&($\"'])(?:{_RUNNERS})(?:[ \t]+-[\w=-]+)*[ \t]+[\"']?\$\{{?(\w+)", re.MULTILINE
 )

@@ -138,6 +138,8 @@ def _storing_first(original):
 
 
 ROOM = Room(10**9, 10**9)
+
+
 def _listed_by_prefix(original):
     """An address is taken for listed when it begins like an entry."""
     return lambda address, entries: any(address.partition("://")[2].startswith(entry) for entry in entries)
