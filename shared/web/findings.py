@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shared.scanner import Finding
-from shared.scanner.file_text import text_of
+from shared.scanner.file_text import text_of, unix_lines
 from shared.scanner.report import most_serious_first
 
 AROUND = 3
@@ -51,16 +51,17 @@ def _view(finding: Finding, content: bytes | None) -> FindingView:
         action=finding.action,
         category=finding.category,
         line=finding.line or None,
-        lines=_lines_around(content, finding.line) or _excerpt(finding.excerpt, finding.line),
+        lines=_lines_around(content, finding) or _excerpt(finding.excerpt, finding.line),
         why=finding.why,
         fix=finding.fix,
     )
 
 
-def _lines_around(content: bytes | None, line: int) -> list[SourceLine]:
+def _lines_around(content: bytes | None, finding: Finding) -> list[SourceLine]:
+    line = finding.line
     if content is None or not line:
         return []
-    lines = text_of(content).split("\n")
+    lines = unix_lines(text_of(content), finding.path).split("\n")  # as the scanner counted them
     if line > len(lines):
         return []
     first = max(1, line - AROUND)
