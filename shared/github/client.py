@@ -138,15 +138,15 @@ class GitHub:
         await self._check_ancestor(repo, sha)
         return Pinned(sha, sha, path)
 
-    async def pin(self, owner: str, name: str, tree: str | None = None) -> PinnedRepo:
+    async def pin(self, owner: str, name: str, tree: str | None = None, since: datetime | None = None) -> PinnedRepo:
         """A repository and the commit of a reference, asked for together: an answer about one owner's repository is
-        never combined with the head of another's."""
+        never combined with the head of another's. A shared answer serves if GitHub gave it after `since`."""
         pin = partial(self._pin_by, owner, name, tree)
         if self._pins is None:
             return await pin(self._get_json)
         key = Key(f"github:pin:{owner}/{name}".lower(), "." if tree is None else f"tree:{tree.partition('/')[0]}")
         if not self._is_for_client:
-            return await self._pins.pin(key, self._get_json, pin)
+            return await self._pins.pin(key, self._get_json, pin, since)
         answers = await self._once(key, partial(self._pins.ask_afresh, key, self._get_json, pin))
         answered = await replayed(answers, pin)
         return await pin(self._get_json) if answered is None else unless_refused(answered)

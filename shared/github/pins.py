@@ -76,8 +76,8 @@ class SharedPins:
         self._cache = cache
         self._clock = clock
 
-    async def pin(self, key: Key, get_json: GetJson, pin: Pin[T]) -> T:
-        """As GitHub answered at most PIN_AGE ago."""
+    async def pin(self, key: Key, get_json: GetJson, pin: Pin[T], since: datetime | None) -> T:
+        """As GitHub answered at most PIN_AGE ago, and not before `since`."""
 
         async def use(found: str) -> T | Refused | None:
             return await replayed(_ANSWERS.decode(found), pin)
@@ -86,7 +86,7 @@ class SharedPins:
             outcome, answers = await _recorded(get_json, pin)
             return outcome, encode(answers)
 
-        return unless_refused(await self._cache.share(key, PIN_AGE, use, fetch))
+        return unless_refused(await self._cache.share(key, PIN_AGE, use, fetch, since))
 
     async def ask_afresh(self, key: Key, get_json: GetJson, pin: Pin[T]) -> Answers:
         """As GitHub answers now, which the workers that come later need not ask again."""

@@ -41,6 +41,9 @@ class CacheEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     def is_valid(self, now: datetime) -> bool:
         return self.asked_at <= now < self.until
 
+    def serves(self, since: datetime | None) -> bool:
+        return self.failure is not None or since is None or self.asked_at >= since
+
     @property
     def is_fetching(self) -> bool:
         return self.found is None and self.piece is None and self.failure is None
@@ -73,14 +76,16 @@ class RepoCache:
         lifetime: timedelta,
         use: Callable[[str], Awaitable[T | None]],
         fetch: Callable[[str | None], Awaitable[tuple[T, str]]],
+        since: datetime | None = None,
     ) -> T:
         """What `use` makes of the stored document, or what `fetch` gets from GitHub: of all who need it, one fetches.
-        `use` returns None if the document does not serve; `fetch` gets that document, and returns a better one too."""
+        `use` returns None if the document does not serve; `fetch` gets that document, and returns a better one too.
+        What was asked for before `since` does not serve."""
         async for _ in attempts_within(timedelta(seconds=seconds_to_wait(FETCH_WAIT)), first_pause=0.05):
             entry, expect = await self._read(key)
             if entry and entry.is_fetching:
                 continue
-            found = await self._found_in(key, entry) if entry else None
+            found = await self._found_in(key, entry) if entry and entry.serves(since) else None
             if found is not None and (used := await use(found)) is not None:
                 return used
             if lease := await self._take(key, expect):

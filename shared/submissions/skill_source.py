@@ -13,6 +13,7 @@ from shared.records.submissions import Submission
 from shared.scanner.file_names import clashes, leads_elsewhere
 from shared.scanner.file_text import text_of
 from shared.storage.content import Files
+from shared.timing import API_TIMEOUT
 
 UPLOADS = "uploads/anonymous"
 MAX_BUNDLE = 4 * 1024 * 1024
@@ -196,7 +197,9 @@ async def fetch_upload(submission: Submission) -> Fetched:
 
 
 async def pin_repo(submission: Submission) -> PinnedRepo:
-    place = await get_github().pin(*_owner_and_name(submission), tree_of(submission))
+    # What was pushed before it was submitted must be seen. The request itself may have asked, a moment before.
+    since = submission.created_at - API_TIMEOUT
+    place = await get_github().pin(*_owner_and_name(submission), tree_of(submission), since)
     if submission.repo_id not in (None, place.repo.id):
         raise NeedsPerson(
             "The repository changed hands: its name now belongs to another one. A person has to look at it.",

@@ -87,7 +87,12 @@ async def test_several_skills_are_answered_together(env):
         ({"repoUrl": "https://gitlab.com/a/b"}, {}, 400, "invalid_repo_url"),
         ({"repoUrl": "https://github.com/o/r"}, {"idempotency-key": "short"}, 400, "invalid_idempotency_key"),
         (body_of(a_bundle(description="Another text.")), {}, 409, "name_taken"),
-        ({"bundle": {"name": "big", "files": [{"path": "a", "content": "x" * (4 * 2**20 + 1)}]}}, {}, 413, "too_large"),
+        (
+            {"bundle": {"name": "big", "files": [{"path": "SKILL.md", "content": "x" * (4 * 2**20 + 1)}]}},
+            {},
+            413,
+            "too_large",
+        ),
         (b"x", {"content-type": "text/plain"}, 415, "unsupported_media_type"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

@@ -196,6 +196,7 @@ async def test_a_look_alike_owner_is_reviewed_once_and_its_other_skills_are_not_
     assert (held.state, held.parked_by) == (State.ON_HOLD, "rule")
     assert "taken for that of a published skill" in held.reason
     await within(env, lambda: submission_decisions.approve(held.id, ANNA, "the same company"))
+    env.clock.forward(seconds=15)  # else a worker may use what GitHub said before the push
     more = await verified(env, stub, "acme-labs/tools", "xml", "Another one of theirs.")
     assert more.state == State.PUBLISHED
     same = await verified(env, stub, "acme-labs/skills", "pdf-tools", "The name of the other one.")

@@ -262,6 +262,16 @@ async def test_a_client_that_has_just_pushed_is_not_answered_from_the_cache(work
     assert history[-1].reason == "published as version 1.0.1"
 
 
+async def test_a_skill_pushed_and_submitted_within_the_age_of_a_shared_answer_is_read(workers, stub):
+    await work(workers, await submit(workers[0], BY_PATH[:1]))
+    stub.repos["acme/skills"].commit({"skills/new/SKILL.md": SKILL_MD.format(name="new")})
+    workers[0].clock.forward(seconds=15)
+    stub.fail("any", "500")  # so that the request learns nothing itself
+    submissions = await submit(workers[0], [RequestedSkill(None, "skills/new")])
+    stub.fail("any", None)
+    assert states(await work(workers, submissions)) == {State.PUBLISHED}
+
+
 @pytest.mark.requirement("S37")
 async def test_an_older_answer_never_replaces_a_newer_one(workers, stub):
     """A worker asked before a push, and its answer comes after that of a client who asked since."""

@@ -44,6 +44,7 @@ DETAIL = ITEM | {
     "versions": int,
     "security": dict,
     "capabilities": list,
+    "copyOf": type(None),
 }
 UPLOAD = dict.fromkeys(("repoUrl", "sha", "ownerSlug", "repoSlug"), type(None))
 

@@ -286,7 +286,7 @@ class SilentGitHub:
     async def with_request_cache(self):
         yield self
 
-    async def pin(self, owner: str, name: str, tree: str | None = None):
+    async def pin(self, owner: str, name: str, tree: str | None = None, since: datetime | None = None):
         return await self.get_repo(owner, name)
 
     async def get_repo(self, owner: str, name: str):
