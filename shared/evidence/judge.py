@@ -43,6 +43,7 @@ class Why(StrEnum):
     OVER_BUDGET = "over_budget"
     VOID = "void"
     NOT_TAKEN = "not_taken"
+    NOT_SCANNED = "not_scanned"
 
 
 class NotJudged(NamedTuple):
@@ -51,7 +52,7 @@ class NotJudged(NamedTuple):
 
     @property
     def judged(self) -> Judged:
-        return Judged.NONE if self.why is Why.NOT_CONFIGURED else Judged.UNDECIDED
+        return Judged.NONE if self.why in (Why.NOT_CONFIGURED, Why.NOT_SCANNED) else Judged.UNDECIDED
 
 
 class Concern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
