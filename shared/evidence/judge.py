@@ -19,12 +19,11 @@ from botocore.parsers import ResponseParserError
 from msgspec import Meta
 
 from shared.access.signing import is_same
-from shared.db import get_bedrock, get_settings, now
+from shared.db import get_bedrock, get_scans, get_settings, now
 from shared.errors import Deferred, PlatformError, Unavailable
 from shared.evidence.judge_budget import Reservation, give_back, reserve
 from shared.records.decision import Judged, judged_by_score
 from shared.scanner.hidden_text import plain
-from shared.scanner.inventory import texts_of
 from shared.storage.content import Files
 from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
@@ -43,6 +42,7 @@ class Why(StrEnum):
     OVER_BUDGET = "over_budget"
     VOID = "void"
     NOT_TAKEN = "not_taken"
+    NOT_SCANNED = "not_scanned"
 
 
 class NotJudged(NamedTuple):
@@ -51,7 +51,7 @@ class NotJudged(NamedTuple):
 
     @property
     def judged(self) -> Judged:
-        return Judged.NONE if self.why is Why.NOT_CONFIGURED else Judged.UNDECIDED
+        return Judged.NONE if self.why in (Why.NOT_CONFIGURED, Why.NOT_SCANNED) else Judged.UNDECIDED
 
 
 class Concern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,12 +81,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 async def judge_skill(files: Files, scan_notes: str) -> Judgement | NotJudged:
     """Raises Deferred when the judge cannot be reached; everything else is a result. It reads what the scanner reads:
-    the same text, also of the files in an archive."""
+    the same text, also of the files in an archive, unpacked where a scan is."""
     settings = get_settings()
     if settings.judge == "none":
         return NotJudged(Why.NOT_CONFIGURED, "No judge is configured, so only the static scan was done.")
-    texts = await asyncio.to_thread(texts_of, files)
-    if sum(len(path) + len(text.encode()) for path, text in texts.items()) > settings.judge_max_bytes:
+    texts = await get_scans().texts(files, settings.judge_max_bytes)
+    if texts is None:
         return NotJudged(Why.TOO_LARGE, f"It is larger than the {settings.judge_max_bytes} bytes the judge reads.")
     ends_at = asyncio.get_running_loop().time() + seconds_to_wait(JUDGE_BUDGET)
     for attempt in range(MAX_TRIES):

@@ -89,11 +89,13 @@ def _unsupported(content: bytes, budget: Budget) -> Iterator[Member]:
 
 
 def _compressed(content: bytes, budget: Budget) -> Iterator[Member]:
-    """One file, in one or several streams one after another."""
+    """One file, in one or several streams one after another. Each but the first counts as a member: what follows it is
+    copied, so an archive of nothing but tiny ones would take the square of its size."""
     limit = budget.bytes_left
     unpacked = bytearray()
     rest, problem = content, ""
-    while rest.strip(b"\0") and not problem:
+    while rest.strip(b"\0") and not problem and budget.members_left > 0:
+        budget.members_left -= rest is not content
         try:
             rest, problem = _one_stream(rest, unpacked, limit)
         except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError):

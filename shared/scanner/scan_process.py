@@ -36,19 +36,28 @@ class ScanRequest(msgspec.Struct, frozen=True, array_like=True):
     files: list[tuple[bytes, bytes]]  # a path may be no valid Unicode, so it is sent as bytes
     source_findings: tuple[Finding, ...]
     cpu_seconds: float
+    most_text: int | None = None  # bytes: what the files say is wanted, instead of a report
 
 
 class ScanAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """The report, or the kind of error instead of it."""
+    """The report, or the kind of error instead of it. Or the texts; None: they are larger than wanted."""
 
     report: ScanReport | None
     error: str = ""
+    texts: list[tuple[bytes, str]] | None = None
 
 
 def scan_files(files: Mapping[str, bytes], source_findings: Sequence[Finding]) -> ScanReport:
     from shared.scanner.scan import scan_skill  # here: the parent reads this module too, and does not scan
 
     return scan_skill(files, source_findings)
+
+
+def read_texts(files: Mapping[str, bytes], most: int) -> list[tuple[bytes, str]] | None:
+    from shared.scanner.inventory import texts_of  # here: for the same reason
+
+    texts = [(path.encode("utf-8", "surrogatepass"), text) for path, text in texts_of(files).items()]
+    return texts if sum(len(path) + len(text.encode()) for path, text in texts) <= most else None
 
 
 def main(scan: Scan = scan_files) -> None:
@@ -78,6 +87,8 @@ def answer_to(request: ScanRequest, scan: Scan) -> tuple[bytes, bool]:
     """The answer, and whether the scan failed."""
     files = {path.decode("utf-8", "surrogatepass"): content for path, content in request.files}
     try:
+        if request.most_text is not None:
+            return msgspec.msgpack.encode(ScanAnswer(None, texts=read_texts(files, request.most_text))), False
         return msgspec.msgpack.encode(ScanAnswer(scan(files, request.source_findings))), False
     except Exception as error:  # noqa: BLE001 - any error of a scan is its result, and the worker goes on
         return msgspec.msgpack.encode(ScanAnswer(None, type(error).__name__)), True

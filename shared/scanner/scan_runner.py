@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -51,6 +51,10 @@ class Scans(Protocol):
         """Raises Unavailable if the scan could not be carried out; what the skill itself causes is in its report."""
         ...
 
+    async def texts(self, files: Mapping[str, bytes], most: int) -> dict[str, str] | None:
+        """What the files say, by path, also those in archives. None: more than so many bytes, or it cannot be told."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -72,36 +76,52 @@ class ScanProcesses:
         self._idle: list[ScanProcess] = []
 
     async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
-        cpu_left = self._cpu_limit
-        if used := self._take_idle():
-            try:
-                return await self._scan_in(used, files, source_findings, cpu_left)
-            except ScanStopped as stopped:
-                cpu_left -= used.cpu_seconds
-                if cpu_left < LEAST_CPU:
-                    return _stopped_report(files, source_findings, stopped)
         try:
-            return await self._scan_in(ScanProcess(self._program, self._cpu_limit), files, source_findings, cpu_left)
+            answer = await self._answer(files, source_findings)
         except ScanStopped as stopped:
             return _stopped_report(files, source_findings, stopped)
+        assert answer.report  # else its process had stopped
+        return answer.report
+
+    async def texts(self, files: Mapping[str, bytes], most: int) -> dict[str, str] | None:
+        try:
+            answer = await self._answer(files, (), most)
+        except ScanStopped as stopped:
+            _log_or_raise(stopped)
+            return None
+        if answer.texts is None:
+            return None
+        return {path.decode("utf-8", "surrogatepass"): text for path, text in answer.texts}
 
     def close(self) -> None:
         while self._idle:
             self._idle.pop().end()
 
-    async def _scan_in(
-        self, process: "ScanProcess", files: Mapping[str, bytes], findings: Sequence[Finding], cpu_left: float
-    ) -> ScanReport:
+    async def _answer(
+        self, files: Mapping[str, bytes], findings: Sequence[Finding], most_text: int | None = None
+    ) -> ScanAnswer:
+        cpu_left = self._cpu_limit
+        if used := self._take_idle():
+            try:
+                return await self._answer_of(used, files, findings, cpu_left, most_text)
+            except ScanStopped:
+                cpu_left -= used.cpu_seconds
+                if cpu_left < LEAST_CPU:
+                    raise
+        fresh = ScanProcess(self._program, self._cpu_limit)
+        return await self._answer_of(fresh, files, findings, cpu_left, most_text)
+
+    async def _answer_of(self, process: "ScanProcess", *request: Any) -> ScanAnswer:
         try:
             async with asyncio.timeout(seconds_to_wait(SCAN_WALL_LIMIT)):
-                report = await asyncio.to_thread(process.scan, files, findings, cpu_left)
+                answer = await asyncio.to_thread(process.scan, *request)
         except BaseException as error:  # cancelled too: nobody waits for this scan any more
             process.end()
             if isinstance(error, TimeoutError):
                 raise Unavailable("The scan took too long.") from error
             raise
         self._keep(process)
-        return report
+        return answer
 
     def _take_idle(self) -> "ScanProcess | None":
         while self._idle:
@@ -150,12 +170,14 @@ class ScanProcess:
         """Of the current or last scan."""
         return self._cpu_now - self._cpu_before
 
-    def scan(self, files: Mapping[str, bytes], findings: Sequence[Finding], cpu_left: float) -> ScanReport:
+    def scan(
+        self, files: Mapping[str, bytes], findings: Sequence[Finding], cpu_left: float, most_text: int | None
+    ) -> ScanAnswer:
         """Blocks until the answer is there or the process has ended."""
         self._await_start()
         self._cpu_before = self._read_cpu()
         paths = [(path.encode("utf-8", "surrogatepass"), content) for path, content in files.items()]
-        request = msgspec.msgpack.encode(ScanRequest(paths, tuple(findings), cpu_left))
+        request = msgspec.msgpack.encode(ScanRequest(paths, tuple(findings), cpu_left, most_text))
         try:
             write_message(self._requests, request)
             self._await_answer()
@@ -167,9 +189,9 @@ class ScanProcess:
             answer = None
         if answer is None:
             raise self._why_it_ended()
-        if answer.report is None:
+        if answer.report is None and (answer.error or most_text is None):
             raise _why_it_failed(answer.error)
-        return answer.report
+        return answer
 
     def end(self) -> None:
         self._process.kill()
@@ -239,10 +261,14 @@ def unfinished_report(files: Mapping[str, bytes], findings: Sequence[Finding], r
 
 
 def _stopped_report(files: Mapping[str, bytes], findings: Sequence[Finding], stopped: ScanStopped) -> ScanReport:
+    _log_or_raise(stopped)
+    return unfinished_report(files, findings, str(stopped))
+
+
+def _log_or_raise(stopped: ScanStopped) -> None:
     logger.warning("scan stopped", extra={"why": str(stopped)})
     if stopped.is_fault:
         raise Unavailable(f"{stopped}.") from stopped
-    return unfinished_report(files, findings, str(stopped))
 
 
 def _why_it_failed(error: str) -> ScanStopped:

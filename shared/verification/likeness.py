@@ -25,15 +25,18 @@ class _Blocked(NamedTuple):
     evidence: BlockEvidence | None
 
 
-async def with_likeness(report: ScanReport, skill: Skill | None) -> ScanReport:
-    """`skill`: published under this name by the same submission. Of all it resembles, the worst one counts."""
+async def with_likeness(report: ScanReport, skill: Skill | None, is_published: bool = False) -> ScanReport:
+    """`skill`: published under this name by the same submission. Of all it resembles, the worst one counts.
+    `is_published`: so is this content. It was judged on its own, and text in common alone does not take it back."""
     similar = await find_similar(report.signature)
     if not similar:
         return report
     evidence = await read_evidence(content_hash for content_hash, _ in similar)
     alike = [_Blocked(content_hash, share, evidence.get(content_hash)) for content_hash, share in similar]
     findings = [await _finding(report, blocked, skill) for blocked in alike]
-    return report.adding([min(findings, key=most_serious_first)])
+    worst = min(findings, key=most_serious_first)
+    is_noted = is_published and worst.rule == SHARED_TEXT
+    return report.adding([msgspec.structs.replace(worst, action=Action.NOTE) if is_noted else worst])
 
 
 async def _finding(report: ScanReport, blocked: _Blocked, skill: Skill | None) -> Finding:

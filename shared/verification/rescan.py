@@ -117,7 +117,7 @@ async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
     scanned = await get_scans().scan(files)
     if scanned.unfinished:  # no verdict: it stays as it is, and a later run tries again
         raise Unavailable(f"It could not be scanned again: {scanned.unfinished}.")
-    report = await with_likeness(scanned, skill)
+    report = await with_likeness(scanned, skill, is_published=True)
     # After the scan, which takes its time: a worker may have had the same content judged meanwhile.
     unscanned, receipts, clearance = await _evidence_of(skill)
     if unscanned and receipts:

@@ -11,7 +11,7 @@ import msgspec
 from shared.db import get_content, get_kv, get_scans, get_settings, now
 from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
 from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, worst_entry
-from shared.evidence.judge import Judgement, NotJudged, judge_skill
+from shared.evidence.judge import Judgement, NotJudged, Why, judge_skill
 from shared.evidence.receipt_store import (
     LOOK_ALIKE,
     Clearance,
@@ -257,7 +257,7 @@ async def _weigh(
     judged: Judged | None = None
     because = summary_of(report)
     if needs_judge(report.verdict, vendor, cleared):
-        judgement = receipt.judgement or await _ask_judge(held, fetched, notes_of(report))
+        judgement = receipt.judgement or await _ask_judge(held, fetched, report)
         judged = judgement.judged
         if isinstance(judgement, Judgement):
             receipt = msgspec.structs.replace(receipt, judgement=judgement)
@@ -274,10 +274,13 @@ def _is_vendor(fetched: Fetched) -> bool:
     return is_vendor(repo.owner, repo.owner_id, pinned.ref, get_settings().vendors)
 
 
-async def _ask_judge(held: LeasedSubmission, fetched: Fetched, notes: str) -> Judgement | NotJudged:
+async def _ask_judge(held: LeasedSubmission, fetched: Fetched, report: ScanReport) -> Judgement | NotJudged:
+    """Nobody else reads what stopped the scan: a person decides, and the next attempt scans again."""
+    if report.unfinished:
+        return NotJudged(Why.NOT_SCANNED, summary_of(report))
     if get_settings().judge != "none":
         await held.move(State.TIER2_SCANNING)
-    return await judge_skill(fetched.files, notes)
+    return await judge_skill(fetched.files, notes_of(report))
 
 
 def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:

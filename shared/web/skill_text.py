@@ -12,6 +12,7 @@ from markupsafe import Markup
 from shared.scanner.file_text import text_of
 
 LONGEST = 256 * 1024
+MAX_CELLS = 50_000  # a row of a table may be one character, and gets as many cells as the head of the table has
 _HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n.*?\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "strong",
@@ -23,7 +24,7 @@ _LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 def render_skill_md(content: bytes) -> Markup:
     text = _HEAD.sub("", text_of(content)[:LONGEST], count=1)
     html = nh3.clean(
-        _MARKDOWN.render(text),
+        (_MARKDOWN if _most_cells(text) <= MAX_CELLS else _WITHOUT_TABLES).render(text),
         tags=_TAGS,
         attributes={"a": {"href"}, "ol": {"start"}},
         attribute_filter=_safe_attribute,
@@ -33,6 +34,11 @@ def render_skill_md(content: bytes) -> Markup:
     # Scrolls sideways on its own, so it must be reachable by keyboard.
     html = html.replace("<pre>", '<pre tabindex="0">')
     return Markup(html)  # noqa: S704 - cleaned one line above
+
+
+def _most_cells(text: str) -> int:
+    lines = text.splitlines()
+    return len(lines) * max((line.count("|") for line in lines), default=0)
 
 
 def _safe_attribute(tag: str, attribute: str, value: str) -> str | None:
@@ -63,3 +69,4 @@ def _parser() -> MarkdownIt:
 
 
 _MARKDOWN = _parser()
+_WITHOUT_TABLES = _parser().disable("table")

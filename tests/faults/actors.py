@@ -18,6 +18,7 @@ from botocore.exceptions import EndpointConnectionError
 from shared.errors import Deferred, Unavailable
 from shared.github.client import GitHub
 from shared.github.repo_cache import RepoCache
+from shared.scanner.inventory import texts_of
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.queue import SqsQueue
 from shared.worker_context import Env, get_worker_env
@@ -186,6 +187,9 @@ class _Scans:
 
     async def scan(self, files, source_findings=()):
         return await self._actor.call("scan", "scan", lambda: self._actor.world.scan_files(files, source_findings))
+
+    async def texts(self, files, most):
+        return texts_of(files)
 
     def close(self) -> None:
         pass

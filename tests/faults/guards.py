@@ -313,7 +313,7 @@ GUARDS = [
         "a scan has a CPU limit",
         {
             "shared.scanner.scan_runner:ScanRequest": lambda request: (
-                lambda files, findings, _: request(files, findings, 1e6)
+                lambda files, findings, _, most_text: request(files, findings, 1e6, most_text)
             )
         },
         hangs=True,

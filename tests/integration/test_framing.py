@@ -131,6 +131,20 @@ async def test_a_blocked_clone_leaves_the_original_published_and_its_next_versio
 
 
 @pytest.mark.requirement("S32")
+async def test_a_skill_published_after_the_clone_was_submitted_is_not_taken_out_by_a_rescan(env, stub):
+    await verified(env, stub, "acme/skills")
+    clone = await verified(env, stub, "thief/kit", {SYNC: STEALER})
+    other = await verified(env, stub, "other/place", {"notes.md": "Nothing else."})
+    await block(env, clone)
+    result = await rescanned(env, other)
+    assert (result.verdict, result.blocked) == ("PASS", False)
+    await assert_untouched(env, other)
+    again = await verified(env, stub, "other/place", {"notes.md": "Something else."})
+    assert (again.state, again.parked_by) == (State.ON_HOLD, "rule")
+    check_invariants(env.kv)
+
+
+@pytest.mark.requirement("S32")
 async def test_a_near_copy_with_what_the_block_rested_on_is_certain_and_one_without_it_is_for_a_person(env, stub):
     await verified(env, stub, "acme/skills")
     await blocked_clone(env, stub)

@@ -289,3 +289,16 @@ async def _on_moto(url: str):
     aws = Aws(load_settings(create_resources(url)))
     kv = DynamoKV(partial(aws.call, "dynamodb"), aws.settings.table_name)
     return dataclasses.replace(memory_env(), kv=kv, clock=lambda: datetime.now(UTC)), aws.close
+
+
+class UnreadableTexts:
+    """Scan processes that can tell nothing of a skill."""
+
+    async def texts(self, files, most):
+        return None
+
+
+async def test_what_no_scan_process_can_read_is_not_read_by_the_worker_either(env, stub):
+    env = dataclasses.replace(env, scans=UnreadableTexts())
+    result = await within(env, lambda: judge_skill(FILES, SUMMARY))
+    assert (result.why, result.judged) == (Why.TOO_LARGE, Judged.UNDECIDED)

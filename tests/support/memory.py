@@ -12,6 +12,7 @@ from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
 from shared.github.client import GitHub
 from shared.github.repo_cache import RepoCache
 from shared.scanner import scan_skill
+from shared.scanner.scan_process import read_texts
 from shared.settings import Settings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
@@ -306,6 +307,10 @@ class ScansInThreads:
 
     async def scan(self, files, source_findings=()):
         return await asyncio.to_thread(scan_skill, files, source_findings)
+
+    async def texts(self, files, most):
+        texts = await asyncio.to_thread(read_texts, files, most)
+        return None if texts is None else {path.decode(): text for path, text in texts}
 
     def close(self) -> None:
         pass

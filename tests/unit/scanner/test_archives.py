@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.scanner import ScanReport, scan_skill
+from shared.scanner.archives import MAX_MEMBERS
 from shared.scanner.inventory import MAX_SKILL, take_inventory
 from shared.scanner.report import Verdict
 from tests.support.media_files import MEDIA, sparse_tar, tarred, zipped
@@ -247,3 +248,12 @@ def test_the_time_to_read_a_file_grows_with_its_size(name: str, unit: bytes) -> 
     seconds(1000)
     small, large = min(seconds(100_000) for _ in range(3)), min(seconds(800_000) for _ in range(2))
     assert large < 8 * max(small, 0.002) * 4
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_streams_one_after_another_count_as_members(pack):
+    def streams(number):
+        return take_inventory({"SKILL.md": b"Say hello.", "a.gz": b"".join(pack(b"x") for _ in range(number))})
+
+    assert streams(100).incomplete == ()
+    assert streams(2 * MAX_MEMBERS).incomplete == ("a.gz!content: not read: the archives have too many members",)

@@ -1,11 +1,13 @@
 """Scans in processes of their own: what one of them does stays with it."""
 
 import asyncio
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.scanner import RULE_SET_VERSION, finding_for, scan_skill
+from shared.scanner.inventory import texts_of
 from shared.scanner.report import Verdict
 from shared.scanner.sarif import sarif_log
 from shared.scanner.scan_process import MAX_MEMORY, MB
@@ -51,6 +54,25 @@ async def test_a_report_is_the_one_of_the_scanner(scans):
     odd = {**GOOD, "a \u202e\U0001f600.txt": b"\xff\0", "empty": b""}
     for files, findings in [(GOOD, []), (BAD, []), (GOOD, [link]), (odd, []), ({}, [])]:
         assert await scans.scan(files, findings) == scan_skill(files, findings)
+
+
+async def test_texts_are_what_the_scanner_reads_and_no_more_than_wanted(scans):
+    with io.BytesIO() as packed:
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("inner.md", "Say goodbye.")
+        files = {**GOOD, "a.zip": packed.getvalue()}
+    texts = await scans.texts(files, 1000)
+    assert texts == texts_of(files)
+    assert texts["a.zip!inner.md"] == "Say goodbye."
+    size = sum(len(path) + len(text) for path, text in texts.items())
+    assert await scans.texts(files, size) == texts
+    assert await scans.texts(files, size - 1) is None
+    assert (await scans.scan(GOOD)).verdict == "PASS"  # the same process still scans
+
+
+async def test_texts_too_large_for_an_answer_are_not_told(hostile):
+    assert await hostile.texts({f"{n}.md": b"x" * 950_000 for n in range(10)}, 10**9) is None
+    assert (await hostile.scan(GOOD)).verdict == "PASS"
 
 
 async def test_scans_at_one_moment_get_their_own_reports(scans):

@@ -382,6 +382,15 @@ async def test_a_scan_that_brings_its_process_down_is_held_with_its_evidence(env
     check_invariants(env.kv)
 
 
+@pytest.mark.requirement("R37")
+async def test_what_stopped_the_scan_is_not_read_again_for_the_judge(hostile_scans):
+    env = replace(memory_env(judge="bedrock", judge_model_id="a.model-v1:0"), scans=hostile_scans)
+    submission = await submitted(env, a_hostile_bundle("hostile", "hog"))
+    await processed(env, submission)
+    held = await record(env, submission)
+    assert (held.state, held.attempts, held.parked_by, held.judged) == (State.ON_HOLD, 1, "rule", "not_judged")
+
+
 async def test_a_scanner_that_does_not_start_is_a_fault_and_costs_an_attempt_only(env):
     env = replace(env, scans=ScanProcesses(("tests.support.hostile_scans", "does not start")))
     submission = await submitted(env)
