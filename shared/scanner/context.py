@@ -43,7 +43,9 @@ LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
 HIDDEN_START = re.compile(r"<!--|^\[[^\]\n]{1,40}\]: *(?:#|<>) *[(\"']", re.MULTILINE)
 QUOTES = tuple("\"'“”‘’«»")
 BULLET = re.compile(r"\s*(?:[-*+•]|\[[ x]\])\s")
-SEARCH = re.compile(r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*--pre)[^|;&`$<>'\"\n]*'[^'\n]*")
+SEARCH = re.compile(
+    r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*(?:--pre|--pager|--open|--host|-O))[^|;&`$<>'\"\n]*'[^'\n]*"
+)
 SEARCH_END = re.compile(r"[^'\n]*'[^|;&`$<>'\"\n]*")
 TICK = re.compile("`")
 LOOK_BACK = 3
@@ -305,6 +307,8 @@ def tells_to_run(before: str) -> bool:
 
 def is_searched_for(text: str, span: Span) -> bool:
     """The match is the quoted argument of a command that does nothing but search for it."""
+    if len(text) > WINDOW:
+        return False
     before, rest = text[: span.column - 1], text[span.column - 1 :]
     return span.line == span.end_line and bool(SEARCH.fullmatch(before) and SEARCH_END.fullmatch(rest))
 

@@ -59,6 +59,42 @@ def test_only_a_comment_of_the_shell_itself_excuses_a_script(script: str) -> Non
 @pytest.mark.parametrize(
     ("name", "script"),
     [
+        ("run__sh", '#!/usr/bin/env -S bash -c "{}"\n'),
+        ("run__sh", "a[x<<y ]=1\necho '\ny\n# ' ; {}\n"),
+        ("run__sh", "git grep --open-files-in-pager='{}' x\n"),
+        ("run__sh", "git grep -O'{}' x\n"),
+        ("run__sh", "ag --pager '{}' x\n"),
+        ("run__sh", "rg --hostname-bin='{}' x\n"),
+        ("run__ps1", "echo a@'x'\n'@ # '; {}\n"),
+        ("run__ps1", "echo a=#b; {}\n"),
+        ("run__ps1", "${{#}}=1; {}\n"),
+        ("run__bat", "rem & {}\n"),
+        ("run__bat", "(\n:: x & {}\n)\n"),
+        ("run__py", "import os\ny = f'{{x[\"}}\"] + '#'}}'; os.system('{}')\n"),
+        ("run__js", "const e = require('child_process').execSync\na++ /'/ // '; e('{}')\n"),
+        ("run__ts", "const e = require('child_process').execSync\na! /'/ // '; e('{}')\n"),
+        ("run__js", "const e = require('child_process').execSync\na // b =\n /'/ // '; e('{}')\n"),
+        ("run__mjs", "import {{ execSync as e }} from 'child_process'\nexport default /[/*]/; e('{}'); /[*/]/\n"),
+        ("Run__java", 'class A {{ static {{\n// \\u000a Runtime.getRuntime().exec("{}");\n}}}}\n'),
+        ("run__go", 'package a\n\n//go:generate bash -c "{}"\n'),
+    ],
+)
+def test_what_only_looks_like_a_comment_excuses_nothing(name: str, script: str) -> None:
+    assert verdict_of(**{name: script.format(SHELL)}) is Verdict.FAIL
+
+
+@pytest.mark.requirement("S29")
+@pytest.mark.parametrize(
+    "step", ["echo hi\n      ; {}\n", '"echo \\"\n      # \\"; {}"\n'], ids=["a folded line", "an escaped quote"]
+)
+def test_a_value_that_goes_on_has_no_comments(step: str) -> None:
+    assert verdict_of(ci__yml="steps:\n  - run: " + step.format(SHELL)) is Verdict.FAIL
+
+
+@pytest.mark.requirement("S29")
+@pytest.mark.parametrize(
+    ("name", "script"),
+    [
         ("run__sh", "#!/bin/bash\n# {}\ntrue\n"),
         ("run__sh", "true # {}\n"),
         ("run__py", "# {}\nprint(1)\n"),

@@ -139,6 +139,8 @@ def test_data_that_cannot_be_read_is_incomplete_and_a_finding(name: str) -> None
 def test_a_script_that_names_an_encoding_of_its_own_is_incomplete() -> None:
     report = scan({"a.py": b"# -*- coding: utf-7 -*-\nprint(1)\n"})
     assert report.incomplete == ("a.py: not read as utf-7",)
+    assert scan({"a.py": b"#" + b" " * 2000 + b"coding: utf-7\nprint(1)\n"}).incomplete == report.incomplete
+    assert scan({"a.py": b"\r# coding: utf-7\rprint(1)\r"}).incomplete == report.incomplete
     assert scan({"a.py": b"# -*- coding: utf_8 -*-\nprint(1)\n"}).verdict is Verdict.PASS
 
 
