@@ -34,6 +34,7 @@ CONFIG = frozenset({"config"})
 PROSE = frozenset({"prose"})
 PLAIN = frozenset({"command", "prose"})
 HIDDEN = frozenset({"hidden"})
+ANY = COMMAND | CODE | CONFIG | PROSE
 
 FENCE = re.compile(r"^ {0,12}(?:[-*+]\s+|\d+[.)]\s+)?(?:>\s*)?(`{3,}|~{3,})\s*\{?\.?([\w+-]*)")
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)")
@@ -87,9 +88,13 @@ class Block(msgspec.Struct, frozen=True):
     language: str = ""
 
 
-def text_layout_for(path: str, text: str, original: str, starts_programs: bool = True) -> "TextLayout":
+def text_layout_for(
+    path: str, text: str, original: str, starts_programs: bool = True, run_as_commands: bool = False
+) -> "TextLayout":
     """`text` is what is matched. `original` is what an interpreter would read, so its comments are the ones that count:
     a look-alike of a # begins none."""
+    if run_as_commands:
+        return CommandsLayout(text, original)
     lowered = path.lower()
     if lowered.endswith(MARKDOWN) or lowered.endswith((".txt", ".rst", ".adoc")):
         return MarkdownLayout(text, original, PurePosixPath(lowered).name == "skill.md")
@@ -118,6 +123,13 @@ class TextLayout:
     @cached_property
     def _original_lines(self) -> list[str]:
         return self._original.split("\n")
+
+
+class CommandsLayout(TextLayout):
+    """A file that is run as something else than its name says: all of it counts, as whatever it may be."""
+
+    def at(self, span: Span) -> Place:
+        return Place(ANY)
 
 
 class ScriptLayout(TextLayout):

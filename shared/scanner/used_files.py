@@ -1,12 +1,15 @@
-"""Which pictures, fonts and sounds a skill runs, or tells the agent to follow: those are read like scripts."""
+"""What a skill runs or follows although its name does not say so: pictures, fonts and sounds, which are then read like
+scripts, and pages, settings or sources of another language, in which then nothing is a comment."""
 
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import islice
 from pathlib import PurePosixPath
 
 from shared.scanner.media import MEDIA_SUFFIXES
+from shared.scanner.syntax import language_of_file
 
 NEAR = 160
 MAX_MENTIONS = 2000
@@ -49,6 +52,34 @@ _RUN_VARIABLE = re.compile(
     rf"(?:^|[\s`|;&($\"'])(?:{_RUNNERS})(?:[ \t]+-[\w=-]+)*[ \t]+[\"']?\$\{{?(\w+)", re.MULTILINE
 )
 _RUN_ALL = re.compile(rf"(?:^|[\s`|;&])(?:{_SHELLS}|source|\.)[ \t]+[\"']?[\w./-]*/\*(?=[\"'\s;`]|$)", re.MULTILINE)
+
+_RUNS_FILE = re.compile(
+    rf"(?:^|[\s`|;&($\"'])(?:[\w./]*/)?({_SHELLS}|source|\.|python|node)[\d.]*(?:[ \t]+-[\w=-]+)*[ \t]+(?:<[ \t]*)?"
+    r"[\"']?([^\s\"'`|;&<>()]{1,200})",
+    re.MULTILINE | re.IGNORECASE,
+)
+# A shell that runs what is printed: `cut -c3- x.py | sh`, `eval "$(sed s/#// x.sh)"`.
+_RUNS_OUTPUT = re.compile(
+    rf"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:{_SHELLS})\b|\b(?:eval|source|{_SHELLS})\b[^\n]{{0,20}}(?:\$\(|<\(|`)",
+    re.IGNORECASE,
+)
+_FILE = re.compile(r"[\w.+@~%-]{1,200}\.\w{1,12}(?![\w/])")
+_RUN_BY = {"python": "python", "node": "script"}
+
+
+def files_run_as_commands(texts: Iterable[str]) -> set[str]:
+    """The names of files that a program runs as another language than their names say, or that a shell runs parts of."""
+    return {name for text in texts for name in _run_as_commands(text.replace("\\\n", "  "))}
+
+
+def _run_as_commands(text: str) -> Iterator[str]:
+    for program, path in _RUNS_FILE.findall(text):
+        if "." in path[1:] and language_of_file(path, "") != _RUN_BY.get(program.lower(), "shell"):
+            yield PurePosixPath(path).name.lower()
+    for match in islice(_RUNS_OUTPUT.finditer(text), MAX_MENTIONS):
+        before, after = _around(text, match)
+        line = before if match.group().startswith("|") else after.partition("\n")[0]
+        yield from (name.lower() for name in _FILE.findall(line))
 
 
 class UsedFiles:

@@ -85,6 +85,25 @@ def test_what_only_looks_like_a_comment_excuses_nothing(name: str, script: str) 
 
 @pytest.mark.requirement("S29")
 @pytest.mark.parametrize(
+    ("name", "content", "command"),
+    [
+        ("x.json", "{}\n", "bash x.json"),
+        ("x.conf", "{}\n", "source ./scripts/x.conf"),
+        ("x.txt", "Avoid malicious things:\n{}\n", "sh < scripts/x.txt"),
+        ("x.md", "# Never do this\n{}\n", "bash -e scripts/x.md"),
+        ("x.js", "/*\n{}\n# */\n", "bash scripts/x.js"),
+        ("x.html", "#<!--\n{}\n#-->\n", "sh x.html"),
+        ("x.sh", "#: {}\n", "sed -n 's/^#: //p' scripts/x.sh | sh"),
+        ("x.py", "# {}\n", 'eval "$(cut -c3- scripts/x.py)"'),
+    ],
+)
+def test_a_file_that_a_shell_runs_counts_whatever_its_name_says(name: str, content: str, command: str) -> None:
+    assert verdict_of(**{f"scripts/{name}": content.format(STEAL)}) is not Verdict.FAIL
+    assert verdict_of(f"```bash\n{command}\n```\n", **{f"scripts/{name}": content.format(STEAL)}) is Verdict.FAIL
+
+
+@pytest.mark.requirement("S29")
+@pytest.mark.parametrize(
     "step", ["echo hi\n      ; {}\n", '"echo \\"\n      # \\"; {}"\n'], ids=["a folded line", "an escaped quote"]
 )
 def test_a_value_that_goes_on_has_no_comments(step: str) -> None:
