@@ -209,7 +209,9 @@ class MarkdownLayout(TextLayout):
     def _fence_syntax(self, index: int, block: Block) -> SourceSyntax:
         if index not in self._fences:
             end = self._starts[index + 1] - 1 if index + 1 < len(self._starts) else len(self.lines)
-            self._fences[index] = SourceSyntax(self._original_lines[block.first : end], block.language, block.first + 1)
+            lines = self._original_lines[block.first : end]
+            language = "" if _is_left_early(self.lines[block.first - 1], lines) else block.language
+            self._fences[index] = SourceSyntax(lines, language, block.first + 1)
         return self._fences[index]
 
     def _in_prose(self, block: Block, text: str, line: int, column: int) -> Place:
@@ -274,6 +276,16 @@ def read_blocks(lines: list[str], title_counts: bool = False) -> list[Block]:
             headings[level] = (level > 1 or title_counts) and bool(TEACHING_HEADING.search(heading.group(2)[:200]))
             blocks.append(Block(number, PROSE, False, any(headings.values())))
     return blocks
+
+
+def _is_left_early(opened: str, lines: list[str]) -> bool:
+    """Readers of Markdown disagree about where this block of code ends, so it may have no comments: it holds another
+    fence, its first line may be none, or it began in a quotation that ends before it does."""
+    fence = FENCE.match(opened)
+    if fence is None or "`" in opened[fence.end(1) :] or any(FENCE.match(line) for line in lines[:-1]):
+        return True
+    in_quotation = ">" in opened[: fence.start(1)]
+    return in_quotation and not all(line.lstrip().startswith(">") for line in lines if line.strip())
 
 
 def hidden_lines(text: str) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.cues import READS_ITSELF
+from shared.scanner.cues import READS_ITSELF, RUNS_OUTPUT
 from shared.scanner.shell_syntax import COMMENT, STRING, Token, line_end, scan_powershell, scan_shell
 
 # These end a line, and with it a comment, in some languages and not in others.
@@ -78,6 +78,8 @@ class SourceSyntax:
     def __init__(self, lines: list[str], language: str, first_line: int = 1) -> None:
         text = "\n".join(lines)
         self._syntax = read_syntax(text, language) if not READS_ITSELF.search(text) else Syntax()
+        if language == "shell" and RUNS_OUTPUT.search(_without(text, self._syntax)):
+            self._syntax = Syntax(self._syntax.comments)  # what is only searched for may be run as well
         self._first_line = first_line
         self._lines = lines
         self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
@@ -121,7 +123,10 @@ def _is_obeyed(text: str, start: int, end: int) -> bool:
 
 
 def without_literals(text: str, language: str) -> str:
-    syntax = read_syntax(text, language)
+    return _without(text, read_syntax(text, language))
+
+
+def _without(text: str, syntax: Syntax) -> str:
     pieces, at = [], 0
     for start, end in sorted(syntax.comments + syntax.strings):
         pieces.append(text[at:start])
