@@ -12,6 +12,7 @@ from shared.scanner.media import MEDIA_SUFFIXES
 from shared.scanner.syntax import language_of_file
 
 NEAR = 160
+NEAR_COPY = 1000
 MAX_MENTIONS = 2000
 _SUFFIXES = "|".join(sorted((*MEDIA_SUFFIXES, "pdf"), key=len, reverse=True))
 _NAME = re.compile(rf"[\w.+*?@~%-]{{0,200}}\.(?:{_SUFFIXES})\b", re.IGNORECASE)
@@ -68,7 +69,7 @@ _RUN_BY = {"python": "python", "node": "script"}
 
 
 def files_run_as_commands(texts: Iterable[str]) -> set[str]:
-    """The names of files that a program runs as another language than their names say, or that a shell runs parts of."""
+    """The names of files that a program runs as another language than their names say, or a shell in parts."""
     return {name for text in texts for name in _run_as_commands(text.replace("\\\n", "  "))}
 
 
@@ -80,6 +81,19 @@ def _run_as_commands(text: str) -> Iterator[str]:
         before, after = _around(text, match)
         line = before if match.group().startswith("|") else after.partition("\n")[0]
         yield from (name.lower() for name in _FILE.findall(line))
+
+
+_COPIED_TO = re.compile(r"[\"']?[ \t]*(?:>|of=|[ \t])[ \t]*(?:of=)?[\"']?([^\s\"'`|;&<>()]{1,200})")
+
+
+_WORD_AFTER = r"(?:\./)?([^\s\"'`|;&<>()]{1,200})"
+_RUN_BY_NAME = re.compile(rf"[\s`|;&($\"'](?:{_RUNNERS}|chmod\s+\S{{1,9}})[ \t]+[\"']?{_WORD_AFTER}")
+_STARTED = re.compile(rf"[;&\n][ \t]*{_WORD_AFTER}")
+
+
+def _runs(path: str, text: str) -> bool:
+    """Whether the file that a picture was copied to is run soon after."""
+    return path in _RUN_BY_NAME.findall(text) or path in _STARTED.findall(text)
 
 
 class UsedFiles:
@@ -111,12 +125,16 @@ class UsedFiles:
             if self._mentions <= 0:
                 return
             before, after = _around(text, match)
-            if _is_run(before, after):
+            if _is_run(before, after) or self._is_copy_run(text, match.end()):
                 yield name
             elif assigned := _ASSIGNED.search(before):
                 run_variables = set(_RUN_VARIABLE.findall(text)) if run_variables is None else run_variables
                 if assigned[1] in run_variables:
                     yield name
+
+    def _is_copy_run(self, text: str, at: int) -> bool:
+        copy = _COPIED_TO.match(text, at)
+        return copy is not None and _runs(copy[1].removeprefix("./"), text[copy.end() : copy.end() + NEAR_COPY])
 
 
 def _is_run(before: str, after: str) -> bool:
