@@ -34,6 +34,7 @@ CONFIG = frozenset({"config"})
 PROSE = frozenset({"prose"})
 PLAIN = frozenset({"command", "prose"})
 HIDDEN = frozenset({"hidden"})
+ANY = COMMAND | CODE | CONFIG | PROSE
 
 FENCE = re.compile(r"^ {0,12}(?:[-*+]\s+|\d+[.)]\s+)?(?:>\s*)?(`{3,}|~{3,})\s*\{?\.?([\w+-]*)")
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)")
@@ -43,7 +44,9 @@ LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
 HIDDEN_START = re.compile(r"<!--|^\[[^\]\n]{1,40}\]: *(?:#|<>) *[(\"']", re.MULTILINE)
 QUOTES = tuple("\"'“”‘’«»")
 BULLET = re.compile(r"\s*(?:[-*+•]|\[[ x]\])\s")
-SEARCH = re.compile(r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*--pre)[^|;&`$<>'\"\n]*'[^'\n]*")
+SEARCH = re.compile(
+    r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*(?:--pre|--pager|--open|--host|-O))[^|;&`$<>'\"\n]*'[^'\n]*"
+)
 SEARCH_END = re.compile(r"[^'\n]*'[^|;&`$<>'\"\n]*")
 TICK = re.compile("`")
 LOOK_BACK = 3
@@ -85,9 +88,13 @@ class Block(msgspec.Struct, frozen=True):
     language: str = ""
 
 
-def text_layout_for(path: str, text: str, original: str, starts_programs: bool = True) -> "TextLayout":
+def text_layout_for(
+    path: str, text: str, original: str, starts_programs: bool = True, run_as_commands: bool = False
+) -> "TextLayout":
     """`text` is what is matched. `original` is what an interpreter would read, so its comments are the ones that count:
     a look-alike of a # begins none."""
+    if run_as_commands:
+        return CommandsLayout(text, original)
     lowered = path.lower()
     if lowered.endswith(MARKDOWN) or lowered.endswith((".txt", ".rst", ".adoc")):
         return MarkdownLayout(text, original, PurePosixPath(lowered).name == "skill.md")
@@ -116,6 +123,13 @@ class TextLayout:
     @cached_property
     def _original_lines(self) -> list[str]:
         return self._original.split("\n")
+
+
+class CommandsLayout(TextLayout):
+    """A file that is run as something else than its name says: all of it counts, as whatever it may be."""
+
+    def at(self, span: Span) -> Place:
+        return Place(ANY)
 
 
 class ScriptLayout(TextLayout):
@@ -195,7 +209,9 @@ class MarkdownLayout(TextLayout):
     def _fence_syntax(self, index: int, block: Block) -> SourceSyntax:
         if index not in self._fences:
             end = self._starts[index + 1] - 1 if index + 1 < len(self._starts) else len(self.lines)
-            self._fences[index] = SourceSyntax(self._original_lines[block.first : end], block.language, block.first + 1)
+            lines = self._original_lines[block.first : end]
+            language = "" if _is_left_early(self.lines[block.first - 1], lines) else block.language
+            self._fences[index] = SourceSyntax(lines, language, block.first + 1)
         return self._fences[index]
 
     def _in_prose(self, block: Block, text: str, line: int, column: int) -> Place:
@@ -262,6 +278,16 @@ def read_blocks(lines: list[str], title_counts: bool = False) -> list[Block]:
     return blocks
 
 
+def _is_left_early(opened: str, lines: list[str]) -> bool:
+    """Readers of Markdown disagree about where this block of code ends, so it may have no comments: it holds another
+    fence, its first line may be none, or it began in a quotation that ends before it does."""
+    fence = FENCE.match(opened)
+    if fence is None or "`" in opened[fence.end(1) :] or any(FENCE.match(line) for line in lines[:-1]):
+        return True
+    in_quotation = ">" in opened[: fence.start(1)]
+    return in_quotation and not all(line.lstrip().startswith(">") for line in lines if line.strip())
+
+
 def hidden_lines(text: str) -> list[tuple[int, int]]:
     """First and last line of every HTML comment and Markdown comment, in order."""
     spans = []
@@ -305,6 +331,8 @@ def tells_to_run(before: str) -> bool:
 
 def is_searched_for(text: str, span: Span) -> bool:
     """The match is the quoted argument of a command that does nothing but search for it."""
+    if len(text) > WINDOW:
+        return False
     before, rest = text[: span.column - 1], text[span.column - 1 :]
     return span.line == span.end_line and bool(SEARCH.fullmatch(before) and SEARCH_END.fullmatch(rest))
 

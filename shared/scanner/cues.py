@@ -58,6 +58,8 @@ READS_ITSELF = re.compile(
     r"|<\s?[\"']?(?:\$0|\$\{0|\$\{?BASH_SOURCE)|__doc__|\bgetsource|\bgetdoc|\bgetcomments|PSCommandPath|%~f0|__DATA__"
     r"|(?:open|read\w{0,12}|Path)\(\s?(?:__file__|__filename|\$0|sys\.argv\[0\])|\.\./__file__|tokenize\."
 )
+# A shell script that may run what another command prints.
+RUNS_OUTPUT = re.compile(r"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:ba|z|da|k|a|fi)?sh\b|\b(?:eval|source)\b|<\(")
 # The module that starts programs in JavaScript is named in a string.
 LOADS_STARTER = re.compile(r"[\"'`](?:node:)?(?:child_process|vm|worker_threads|execa|zx|shelljs|cross-spawn)[\"'`/]")
 # A file that starts programs, or evaluates text: a string of its skill may be what is started.
@@ -65,6 +67,9 @@ STARTS_PROGRAMS = re.compile(
     r"\b(?:exec\w{0,12}|eval|system|popen\w{0,2}|spawn\w{0,8}|(?<!\.)compile|getattr|shell_exec|passthru|proc_open|shell)\s?\("
     r"|subprocess|child_process|\bpty\b|\bvm\b|Function\(|ProcessBuilder|Process\.Start|getRuntime|exec\.Command"
     r"|Command::new|Command\(|importlib|__import__|ctypes|Open3|%x|\bqx\b|\bexeca\b|\bzx\b|shelljs|Bun\.|ShellExecute"
-    r"|\bInvoke-|pickle|marshal",
+    r"|\bInvoke-|pickle|marshal|\bos\.system|\bimport\s[^\n]{0,80}\b(?:system|popen|sh|plumbum|invoke|fabric|pexpect)\b"
+    r"|posix_spawn|\bfrom (?:invoke|fabric|sh|plumbum|pexpect)\b|__dict__|__getattribute__|\bvars\(|\bglobals\("
+    r"|builtins|attrgetter|methodcaller|\btimeit\b|cProfile|\brunpy\b|\brun(?:source|code|ctx|call)\(|Deno\.|\bsystem2"
+    r"|\b(?:system|exec|execute)[ \t](?![ \t]*[=:,)\w.|&<>+*/-])",
     re.IGNORECASE,
 )

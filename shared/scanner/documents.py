@@ -27,6 +27,8 @@ _PDF_STREAM = re.compile(rb"stream\r?\n")
 _PDF_TEXT = re.compile(rb"\(((?:[^()\\]|\\.)*+)\)?|(-?\d+)|\b(T[dDmj*J]|ET)\b", re.DOTALL)
 _PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
+_PDF_FLATE = re.compile(rb"/(?:FlateDecode|Fl)\b")
+_PDF_UNREAD_FILTER = re.compile(rb"/(?:LZWDecode|LZW|RunLengthDecode|RL|ASCIIHexDecode|AHx|Crypt)\b")
 _PDF_PICTURE = (b"/DCTDecode", b"/JPXDecode", b"/CCITTFaxDecode", b"/JBIG2Decode", b"/FontFile", b"/Length1")
 _GLYPH_NUMBER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WIDE_GAP = -150  # thousandths of the size of a letter
@@ -48,7 +50,9 @@ def office_text(name: str, content: bytes) -> str | None:
         return None
     markup = content.decode("utf-8", "replace").replace("\0", "")
     shown = "\n".join(_SHOWN_ATTRIBUTE.findall(markup))
-    markup = markup.replace("<!--", "\n").replace("-->", "\n")  # a comment is read by whoever unpacks the document
+    # A comment is read by whoever unpacks the document, and what CDATA holds is text.
+    for mark in ("<!--", "-->", "<![CDATA[", "]]>"):
+        markup = markup.replace(mark, "\n" if "--" in mark else "")
     text = html.unescape(_TAG.sub("", _PARAGRAPH.sub("\n", markup)))
     return f"{text}\n{html.unescape(shown)}".strip("\n")
 
@@ -146,7 +150,9 @@ def _unpacked_stream(names: bytes, body: bytes, budget: Budget) -> bytes | None:
     try:
         if b"/ASCII85Decode" in filters or b"/A85" in filters:
             body = base64.a85decode(body.strip().removesuffix(b"~>"))
-        if b"/FlateDecode" not in filters and not re.search(rb"/Fl\b", filters):
+        if _PDF_UNREAD_FILTER.search(filters) or len(_PDF_FLATE.findall(filters)) > 1:
+            return None
+        if not _PDF_FLATE.search(filters):
             return body
         inflate(zlib.decompressobj(), body, unpacked, budget.document_bytes_left)
     except (zlib.error, ValueError):

@@ -41,7 +41,7 @@ PACKED = (
     *(".whl", ".egg", ".vsix", ".xpi", ".nupkg", ".skill", ".mcpb", ".dxt", ".crx", ".pptm", ".vst", ".pdf", *OFFICE),
 )
 _DATA_SUFFIXES = (*PACKED, *COMPILED_CODE, *(f".{suffix}" for suffix in MEDIA_SUFFIXES), "!content")
-_SOURCE_ENCODING = re.compile(r"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]{0,200}?coding[:=][ \t]*([-\w.]{1,40})")
+_SOURCE_ENCODING = re.compile(r"\A(?:[^\r\n]*(?:\r\n|\r|\n))?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]{1,40})")
 _PLAIN_ENCODING = re.compile(
     r"utf-?8(-?sig)?|ascii|us-ascii|latin-?1|iso-?8859-?\d+|cp125\d|windows-125\d", re.IGNORECASE
 )
@@ -197,7 +197,7 @@ def _is_named_as_text(path: str) -> bool:
 
 def _odd_encoding(text: str) -> str:
     """Python reads a source file in the encoding that a comment names, whatever it shows in others."""
-    named = _SOURCE_ENCODING.match(text[:1000])
+    named = _SOURCE_ENCODING.match(text)
     return "" if not named or _PLAIN_ENCODING.fullmatch(named[1].replace("_", "-")) else named[1]
 
 

@@ -98,11 +98,12 @@ class TextFile(msgspec.Struct, frozen=True):
     text: str
     original: str
     starts_programs: bool = True  # a file of the skill does, so its strings may be commands
+    run_as_commands: bool = False  # by a program of another language than its name says
 
 
 def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     """All hits in a file: as written, deobfuscated, and inside decoded blobs."""
-    layout = text_layout_for(file.path, file.text, file.original, file.starts_programs)
+    layout = text_layout_for(file.path, file.text, file.original, file.starts_programs, file.run_as_commands)
     original = file.original.split("\n")
     hits = _hits_in(file.path, layout, file.text, [original], deadline)
     seen = {(hit.rule.id, hit.line) for hit in hits}

@@ -29,6 +29,7 @@ from shared.scanner.report import (
     most_serious_first,
 )
 from shared.scanner.syntax import language_of_file, without_literals
+from shared.scanner.used_files import files_run_as_commands
 from shared.timing import SCAN_CPU_DEADLINE
 
 CPU_SECONDS = SCAN_CPU_DEADLINE.total_seconds()
@@ -194,7 +195,11 @@ def _front_matter(texts: list[TextFile]) -> FrontMatter:
 def _text_files(inventory: Inventory) -> list[TextFile]:
     items = [(item.record.path, item.text) for item in inventory.items if item.text is not None]
     starts_programs = any(_starts_programs(path, text) for path, text in items)
-    return [TextFile(path, hidden_text.plain(text), text, starts_programs) for path, text in items]
+    run = files_run_as_commands(text for _, text in items)
+    return [
+        TextFile(path, hidden_text.plain(text), text, starts_programs, PurePosixPath(path).name.lower() in run)
+        for path, text in items
+    ]
 
 
 def _starts_programs(path: str, text: str) -> bool:

@@ -7,6 +7,7 @@ COMMENT, STRING = "comment", "string"
 Token = tuple[str, int, int]  # COMMENT or STRING, start, end
 
 MAX_DEPTH = 50
+MAX_HEREDOCS = 10  # on one line
 # In code, inside double quotes and inside ${...}: what changes the meaning of the next character.
 _CODE = re.compile(
     r"\\.?|'|\$'|\"|\$\(\(|\$\(|\$\{|\$\[|\(\(|\(|\)|\}|`|<<<|<<-?|#|\n|(?<![\w$-])(?:case|let)(?![\w-])", re.DOTALL
@@ -101,7 +102,9 @@ class _Shell:
 
     def _announce(self, strip_tabs: bool) -> list[Token]:
         word = _HERE_WORD.match(self._text, self._at)
-        if word is None:
+        line = self._text[self._text.rfind("\n", 0, self._at) + 1 : self._at]
+        is_index = line.count("[") > line.count("]")  # an index is arithmetic
+        if word is None or is_index or len(self._heredocs) >= MAX_HEREDOCS:
             raise _Unclear
         self._heredocs.append((next(filter(None, word.groups())), strip_tabs))
         self._at = word.end()
@@ -130,7 +133,7 @@ def _heredoc_end(text: str, start: int, word: str, strip_tabs: bool) -> int:
 _PS_CODE = re.compile(r"`.?|<#|@'|@\"|'|\"|#|[\u2018-\u201f]", re.DOTALL)
 _PS_SINGLE = re.compile(r"[^'\u2018-\u201f]*'")
 _PS_DOUBLE = re.compile(r"(?:[^\"`$\u2018-\u201f]|`.|\$(?!\())*\"", re.DOTALL)
-_PS_WORD_ENDS = " \t\n;|(){},="
+_PS_WORD_ENDS = " \t\n;|()}"
 
 
 def scan_powershell(text: str) -> Iterator[Token]:
@@ -156,6 +159,8 @@ def _powershell_end(text: str, mark: str, at: int) -> int:
         literal = (_PS_SINGLE if mark == "'" else _PS_DOUBLE).match(text, at)
         return literal.end() if literal else -1
     closer = {"<#": "#>", "@'": "\n'@", '@"': '\n"@'}.get(mark)
+    if mark[0] == "@" and text[at : line_end(text, at)].strip():
+        return -1  # not the beginning of a here-string, but an @ before a quote
     found = text.find(closer, at) if closer else -1
     return found + len(closer or "") if found >= 0 else -1
 

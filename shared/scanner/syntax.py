@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.cues import READS_ITSELF
+from shared.scanner.cues import READS_ITSELF, RUNS_OUTPUT
 from shared.scanner.shell_syntax import COMMENT, STRING, Token, line_end, scan_powershell, scan_shell
 
 # These end a line, and with it a comment, in some languages and not in others.
@@ -29,7 +29,8 @@ LANGUAGES = {
     "hash": ".rb .pl .pm .r ruby rb perl pl r",
     "sql": ".sql sql",
     "lua": ".lua lua",
-    "config": ".yaml .yml .toml .ini .cfg .conf .env .properties yaml yml toml ini env dotenv properties",
+    "config": ".yaml .yml .toml .env yaml yml toml env dotenv",
+    "ini": ".ini .cfg .conf .properties ini properties",
     "lines": ".mk .dockerfile .gitignore makefile gnumakefile dockerfile make docker",
     "html": ".html .htm .xml .svg .plist html xml plist svg",
 }
@@ -77,6 +78,8 @@ class SourceSyntax:
     def __init__(self, lines: list[str], language: str, first_line: int = 1) -> None:
         text = "\n".join(lines)
         self._syntax = read_syntax(text, language) if not READS_ITSELF.search(text) else Syntax()
+        if language == "shell" and RUNS_OUTPUT.search(_without(text, self._syntax)):
+            self._syntax = Syntax(self._syntax.comments)  # what is only searched for may be run as well
         self._first_line = first_line
         self._lines = lines
         self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
@@ -106,12 +109,24 @@ def read_syntax(text: str, language: str) -> Syntax:
     if scan is None or ODD_LINE_ENDS.search(text):
         return Syntax()
     tokens = list(scan(text))
-    comments = [(start, end) for kind, start, end in tokens if kind == COMMENT]
+    comments = [(start, end) for kind, start, end in tokens if kind == COMMENT and not _is_obeyed(text, start, end)]
     return Syntax(_joined(text, comments), [(start, end) for kind, start, end in tokens if kind == STRING])
 
 
+# What a program obeys although it stands in a comment: how a file is started, what `go generate` runs, the SQL of one
+# dialect, and in Java a line end written as an escape.
+_OBEYED = re.compile(r"//go:|/\*[!+]|(?:[^\\]|\\(?!u))*\\u+00")
+
+
+def _is_obeyed(text: str, start: int, end: int) -> bool:
+    return (start == 0 and text.startswith("#!")) or _OBEYED.match(text, start, end) is not None
+
+
 def without_literals(text: str, language: str) -> str:
-    syntax = read_syntax(text, language)
+    return _without(text, read_syntax(text, language))
+
+
+def _without(text: str, syntax: Syntax) -> str:
     pieces, at = [], 0
     for start, end in sorted(syntax.comments + syntax.strings):
         pieces.append(text[at:start])
@@ -178,12 +193,18 @@ def _triple_end(text: str, mark: str, start: int) -> int:
     return -1
 
 
+_INNER_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+
+
 def _is_plain_or_balanced(text: str, start: int, end: int) -> bool:
     """Newer versions allow quotes inside the braces of an f-string, older ones do not: both must see the same end."""
     prefix = text[max(0, start - 2) : start].lower()
     if not ("f" in prefix or "t" in prefix):
         return True
-    return text.count("{", start, end) == text.count("}", start, end)
+    literal = text[start:end].strip(text[start])
+    if any("{" in inner or "}" in inner for inner in _INNER_QUOTED.findall(literal)):
+        return False
+    return literal.count("{") == literal.count("}")
 
 
 _SCRIPT = re.compile(r"//|/\*|</|/>|/|'|\"|`|\{|\}|<!--|-->")
@@ -194,7 +215,7 @@ _OPERATORS = "(,=:[!&|?;+-*%<>~^"
 
 def _scan_script(text: str) -> Iterator[Token]:
     """JavaScript and TypeScript. Stops at JSX, and at a slash that might divide or open a regular expression."""
-    at = depth = 0
+    at = depth = comment_end = 0
     templates: list[int] = []  # the depth of braces at which each open template goes on
     while match := _SCRIPT.search(text, at):
         start, mark = match.start(), match.group()
@@ -215,20 +236,24 @@ def _scan_script(text: str) -> Iterator[Token]:
             if literal.group(1) == "${":
                 templates.append(depth)
         else:
-            at = _script_token_end(text, mark, start)
+            at = _script_token_end(text, mark, start, comment_end)
         if at < 0:
             return
-        yield (COMMENT if mark in ("//", "/*") else STRING), start, at
+        is_comment = mark in ("//", "/*")
+        comment_end = at if is_comment else comment_end
+        yield (COMMENT if is_comment else STRING), start, at
 
 
-def _script_token_end(text: str, mark: str, start: int) -> int:
+def _script_token_end(text: str, mark: str, start: int, comment_end: int) -> int:
     if mark == "//":
         return line_end(text, start)
     if mark == "/*":
         return _behind(text, "*/", start + 2)
     if mark in ("'", '"'):
         return _quoted_end(text, start)
-    before = text[max(0, start - 40) : start].rstrip()
+    before = text[max(0, comment_end, start - 40) : start].rstrip()
+    if before.endswith(("++", "--", "!")):
+        return -1  # `a++ /` and `a! /` divide, `+ +/` and `!/` do not
     if mark == "/" and before[-1:] and before[-1] in _OPERATORS:
         literal = _REGEX.match(text, start)
         return literal.end() if literal else -1
@@ -239,8 +264,7 @@ def _script_token_end(text: str, mark: str, start: int) -> int:
 def _ends_in_keyword(before: str) -> bool:
     word = re.split(r"[^a-zA-Z]", before)[-1]
     return word in {"return", "typeof", "case", "in", "of", "do", "else", "void", "delete", "throw", "new", "await"} | {
-        "yield",
-        "instanceof",
+        *("yield", "instanceof", "default", "extends", "break", "continue", "debugger"),
     }
 
 
@@ -310,17 +334,17 @@ def _scan_dashes(block: str, closer: str, text: str) -> Iterator[Token]:
         yield (STRING if mark in ("'", '"') else COMMENT), start, at
 
 
-_CONFIG_LINE = re.compile(r"^[ \t]*([#;])?[^\n]*", re.MULTILINE)
+_CONFIG_LINE = {marks: re.compile(rf"^[ \t]*([{marks}])?[^\n]*", re.MULTILINE) for marks in ("#", "#;")}
 _GOES_ON = re.compile(r"(?:[|>][-+0-9]{0,3}(?:[ \t]+#[^\n]*)?|\\|[\[{(,])\Z")
 
 
-def _scan_config(text: str) -> Iterator[Token]:
+def _scan_config(marks: str, text: str) -> Iterator[Token]:
     """Whole lines, up to the first value that goes on over several: it may be a script."""
-    for match in _CONFIG_LINE.finditer(text):
+    for match in _CONFIG_LINE[marks].finditer(text):
         line = match.group()
         if match.group(1):
             yield COMMENT, match.start(1), match.end()
-        elif _GOES_ON.search(line[-400:].rstrip()) or line.count('"') % 2 or line.count("'") % 2:
+        elif _GOES_ON.search(line[-400:].rstrip()) or line.count('"') % 2 or line.count("'") % 2 or '\\"' in line:
             return
 
 
@@ -354,14 +378,17 @@ def _scan_html(text: str) -> Iterator[Token]:
 _SCANNERS: dict[str, Callable[[str], Iterator[Token]]] = {
     "shell": scan_shell,
     "powershell": scan_powershell,
-    "batch": partial(_scan_whole_lines, re.compile(r"(?<![ \t])[ \t]*@?(?:rem[ \t]|::)", re.IGNORECASE), "^"),
+    "batch": partial(
+        _scan_whole_lines, re.compile(r"(?<![ \t])[ \t]*@?(?:rem[ \t]|::)(?:[^&]|(?<=>)&)*\Z", re.IGNORECASE), "^"
+    ),
     "python": _scan_python,
     "script": _scan_script,
     "c": _scan_c,
     "hash": _scan_hash,
     "sql": partial(_scan_dashes, "/*", "*/"),
     "lua": partial(_scan_dashes, "--[[", "]]"),
-    "config": _scan_config,
+    "config": partial(_scan_config, "#"),
+    "ini": partial(_scan_config, "#;"),
     "lines": partial(_scan_whole_lines, re.compile("#"), "\\"),
     "html": _scan_html,
 }

