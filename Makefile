@@ -84,8 +84,8 @@ test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, 
 	$(BIN)/python -m pytest tests/unit -n 2 $(IN_PARALLEL)
 
 test: setup rule-pack ## run all tests
-	@# Two at a time: more platforms at once on two cores make tests of killed workers miss their moment.
-	$(BIN)/python -m pytest -n 2 $(IN_PARALLEL) --cov --cov-report=
+	@# Three at a time on two cores: the tests of a running platform mostly wait. With four, workers miss their moments.
+	$(BIN)/python -m pytest -n 3 $(IN_PARALLEL) --cov --cov-report=
 
 test-deep: setup rule-pack ## run the model and the contract of the API for minutes instead of seconds, and print the figures
 	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py tests/e2e/test_schemathesis.py

@@ -83,7 +83,7 @@ def _run_as_commands(text: str) -> Iterator[str]:
         yield from (name.lower() for name in _FILE.findall(line))
 
 
-_COPIED_TO = re.compile(r"[\"']?[ \t]*(?:>|of=|[ \t])[ \t]*(?:of=)?[\"']?([^\s\"'`|;&<>()]{1,200})")
+_COPIED_TO = re.compile(r"[\"']?[ \t]{0,8}(?:>|of=|[ \t])[ \t]{0,8}(?:of=)?[\"']?([^\s\"'`|;&<>()]{1,200})")
 
 
 _WORD_AFTER = r"(?:\./)?([^\s\"'`|;&<>()]{1,200})"

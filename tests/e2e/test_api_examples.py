@@ -114,6 +114,8 @@ class Scene:
         if state != "waiting":
             path = f"/api/v1/submissions/{submission_id}"
             eventually(lambda: self.platform.json("GET", path)[1]["category"] != "active", 60)
+        else:  # a worker puts it off once, which is a change that an action would meet
+            eventually(lambda: "notBefore" in self.stored(submission_id), 60)
         if state == "blocked":
             self.act(f"submissions/{submission_id}/block")
         return submission_id
@@ -149,6 +151,11 @@ class Scene:
         text = SKILL_MD.format(name=name, more=more)
         body = {"bundle": {"name": name, "files": [{"path": "SKILL.md", "content": text}]}}
         return f"uploads/anonymous/{name}", str(self.platform.json("POST", "/api/v1/submissions", body)[1]["id"])
+
+    def stored(self, submission_id: str) -> dict[str, Any]:
+        key = {"pk": {"S": f"sub:{submission_id}"}, "sk": {"S": "."}}
+        found = self.platform.client("dynamodb").get_item(TableName=self.platform.info["table"], Key=key)
+        return dict(json.loads(found["Item"]["doc"]["S"]))
 
     def get(self, path: str) -> Any:
         return self.platform.json("GET", f"/api/v1/admin/{path}", headers=self.headers)[1]
