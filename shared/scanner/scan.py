@@ -195,7 +195,7 @@ def _front_matter(texts: list[TextFile]) -> FrontMatter:
 def _text_files(inventory: Inventory) -> list[TextFile]:
     items = [(item.record.path, item.text) for item in inventory.items if item.text is not None]
     starts_programs = any(_starts_programs(path, text) for path, text in items)
-    run = files_run_as_commands(text for _, text in items)
+    run = files_run_as_commands(text for _, text in items) if len(items) > 1 else set()
     return [
         TextFile(path, hidden_text.plain(text), text, starts_programs, PurePosixPath(path).name.lower() in run)
         for path, text in items
