@@ -1,4 +1,4 @@
-# `make` alone lists the commands. CI runs `make check` and `make test`, nothing else.
+# `make` alone lists the commands. CI runs `make check`, `make test` and `make test-clients`, nothing else.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -6,9 +6,14 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PIP_OPTIONS := --quiet --no-cache-dir --disable-pip-version-check
 PIP_INSTALL := pip install $(PIP_OPTIONS)
-# requirements*.txt name everything with its version, so there is nothing to resolve. Most of what is installed is never
-# imported; what is, Python compiles at first use.
-PIP_PINNED := --no-deps --no-compile
+# requirements*.txt name everything with its version, so there is nothing to resolve. uv installs them in a tenth of pip's
+# time; pip does it where uv cannot reach the packages (it reads none of pip's settings but the index named here).
+UV_INSTALL := $(BIN)/uv pip install --quiet --no-cache --no-deps $(if $(PIP_INDEX_URL),--default-index "$(PIP_INDEX_URL)")
+PIP_PINNED := $(PIP_OPTIONS) --no-deps --no-compile
+install_into = $(UV_INSTALL) --python $(1)/bin/python -r $(2) || $(BIN)/pip --python $(1)/bin/python install $(PIP_PINNED) -r $(2)
+# Most of what is installed is never imported; what is, Python compiles at first use. It must be allowed to keep that:
+# otherwise each of the many processes of a test run compiles everything again.
+export PYTHONDONTWRITEBYTECODE :=
 # The newest Python that really starts (a version manager's shim may not); PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
@@ -26,7 +31,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run admin-token check test test-fast test-deep test-mutants soak bench corpus-score screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run admin-token check test test-fast test-clients test-deep test-mutants soak bench corpus-score scanner-wheel screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -36,12 +41,12 @@ setup: .venv/ready ## install everything into .venv
 .venv/ready: requirements.txt requirements-dev.txt requirements-emulator.txt
 	@test "$$(uname -s)" = Linux || { echo "vskill-platform runs on Linux: the Lambda runtime client has no build for $$(uname -s)." >&2; exit 1; }
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found. Install it, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "Installing into .venv (about a minute, once) ..."
+	@echo "Installing into .venv (half a minute, once) ..."
 	@$(PYTHON) -m venv .venv
 	@$(PYTHON) -m venv --without-pip .venv/emulator
-	@# Side by side: pip is busy unpacking, one core each.
-	@$(BIN)/pip --python .venv/emulator/bin/python install $(PIP_OPTIONS) $(PIP_PINNED) -r requirements-emulator.txt & emulator=$$!; \
-	  $(BIN)/$(PIP_INSTALL) $(PIP_PINNED) -r requirements-dev.txt && wait $$emulator || { wait; exit 1; }
+	@$(BIN)/$(PIP_INSTALL) --no-deps $$(grep '^uv==' requirements-dev.txt)
+	@$(call install_into,.venv/emulator,requirements-emulator.txt)
+	@$(call install_into,.venv,requirements-dev.txt)
 	@touch $@
 
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
@@ -72,20 +77,23 @@ check-layers:
 bench: rule-pack ## run the benchmarks; the results are in bench/results
 	@failed=0; for name in reads lists scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
-corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv)
+corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv BENIGN=folder QUICK=1)
 	@test -d "$(CORPUS)" -a -f "$(MANIFEST)" || { echo "Name the folder of the skills and the file with their labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
-	@$(BIN)/python -m bench.corpus_score "$(CORPUS)" "$(MANIFEST)"
+	@$(BIN)/python -m bench.corpus_score "$(CORPUS)" "$(MANIFEST)" $(if $(BENIGN),"$(BENIGN)") $(if $(QUICK),--quick)
 
 format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, no coverage, half a minute
-	$(BIN)/python -m pytest tests/unit -n 2 $(IN_PARALLEL)
+test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, no processes, no coverage, half a minute
+	$(BIN)/python -m pytest tests/unit -m "not slow" -p no:schemathesis -n 2 $(IN_PARALLEL)
 
 test: setup rule-pack ## run all tests
 	@# Three at a time on two cores: the tests of a running platform mostly wait. With four, workers miss their moments.
 	$(BIN)/python -m pytest -n 3 $(IN_PARALLEL) --cov --cov-report=
+
+test-clients: setup rule-pack ## run the clients that people use (skills, Claude Code, clawhub, npm, MCP) against the platform; needs npm
+	@PYTHONPATH=. $(BIN)/python -m tests.clients $(TESTS)
 
 test-deep: setup rule-pack ## run the model and the contract of the API for minutes instead of seconds, and print the figures
 	MODEL_PROFILE=deep $(BIN)/python -m pytest tests/faults/test_model.py tests/faults/test_interleavings.py tests/faults/test_metamorphic.py tests/e2e/test_schemathesis.py
@@ -99,9 +107,9 @@ soak: setup rule-pack ## break the running platform for a while, then check that
 screenshots: setup ## take pictures of every page into docs/screenshots
 	@PYTHONPATH=. $(BIN)/python -m tests.support.screenshots
 
-pins: ## compile requirements*.in into pinned requirements*.txt (needs uv)
+pins: setup ## compile requirements*.in into pinned requirements*.txt
 	@for set in "requirements.in -o requirements.txt" "requirements.in requirements-dev.in -o requirements-dev.txt" "requirements-emulator.in -o requirements-emulator.txt" "requirements-sam.in -o requirements-sam.txt"; do \
-	  uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links $$set; done
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links $$set; done
 
 build: $(SAM_VENV)/ready rule-pack ## package template.yaml and the code into .aws-sam/build
 	@mkdir -p .aws-sam/cli
@@ -144,8 +152,11 @@ compile_in = if $(PYTHON_OF_LAMBDA) -c "" 2>/dev/null; then \
 
 rule-pack: shared/scanner/rules.pack ## compile the scanner's rules into one file that is loaded at start
 
-shared/scanner/rules.pack: .venv/ready $(wildcard shared/scanner/*.py shared/scanner/rules/*.yaml)
+shared/scanner/rules.pack: .venv/ready $(wildcard shared/scanner/*.py shared/scanner/flow/*.py shared/scanner/rules/*.yaml)
 	@$(BIN)/python -m shared.scanner.build
+
+scanner-wheel: setup ## build the scanner alone, for authors: dist/vskill_scanner-*.whl with the command vskill-scanner
+	@$(BIN)/python -m local.scanner_wheel dist
 
 rules: setup ## list the scanner's rules, and write docs/rules.md from them
 	@$(BIN)/python -m shared.scanner.build --docs >/dev/null

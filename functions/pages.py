@@ -43,7 +43,9 @@ handler = http_handler(ROUTES, error_page)
 
 def every_route() -> list[str]:
     """Of the whole platform. The API's operations spell out what the gateway routes as /skills/{proxy+}."""
-    from functions.html import admin_sections  # here: only errors need it
+    from functions.clients import artifacts, clawhub, marketplace, mcp, npm, skills_cli  # here: only errors need them
+    from functions.html import admin_sections
 
     operations = [f"{method} {path}" for method, path, _ in contract.operations()]
-    return [*operations, *ROUTES, *admin_sections.ROUTES]
+    clients = (artifacts, clawhub, marketplace, mcp, npm, skills_cli)
+    return [*operations, *ROUTES, *admin_sections.ROUTES, *(route for client in clients for route in client.ROUTES)]

@@ -38,6 +38,10 @@ class Config:
         return self.directory / "session-secret.json"
 
     @property
+    def receipt_secret(self) -> Path:
+        return self.directory / "receipt-secret.json"
+
+    @property
     def info(self) -> Path:
         return self.directory / "platform.json"
 

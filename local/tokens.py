@@ -1,5 +1,6 @@
 """Secrets of the local platform, in LOCAL_DIR/secrets.json as the functions read them; admin tokens only as hashes. The
-key of admin sessions is in a file of its own, which only the admin pages are given."""
+key of admin sessions is in a file of its own, which only the admin pages are given, and so is the key of receipts, for
+the functions that publish."""
 
 import fcntl
 import hashlib
@@ -15,6 +16,7 @@ from local.config import StartError
 
 ROLES = ("admin", "reviewer")
 OWN_NAME = "local"
+KEYS_OF_THEIR_OWN = {"session-secret.json": "sessionKey", "receipt-secret.json": "receiptKey"}
 
 
 def prepare_secrets(directory: Path, wanted: str | None, scanners: Iterable[str] = ()) -> str:
@@ -23,8 +25,9 @@ def prepare_secrets(directory: Path, wanted: str | None, scanners: Iterable[str]
     token = wanted or _kept_token(file) or secrets.token_urlsafe(24)
     write_private(file, token + "\n")
     with _secrets_to_change(directory) as values:
-        if not (directory / "session-secret.json").exists():
-            write_private(directory / "session-secret.json", json.dumps({"sessionKey": secrets.token_hex(32)}) + "\n")
+        for file_name, key in KEYS_OF_THEIR_OWN.items():
+            if not (directory / file_name).exists():
+                write_private(directory / file_name, json.dumps({key: secrets.token_hex(32)}) + "\n")
         others = [entry for entry in values["adminTokens"] if entry["name"] != OWN_NAME]
         values["adminTokens"] = [_entry(OWN_NAME, "admin", token), *others]
         for scanner in scanners:

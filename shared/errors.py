@@ -13,7 +13,8 @@ PlatformError
 │   ├── WrongMediaType      415
 │   ├── Unprocessable       422
 │   ├── TooManyRequests     429, with retry_after
-│   └── BadGateway          502: GitHub failed during an interactive request
+│   ├── BadGateway          502: GitHub failed during an interactive request
+│   └── DamagedArtifact     502: what is stored is not what was published
 ├── Unavailable             503: a required part is not reachable; try again
 ├── ConditionFailed         the condition of a write did not hold
 ├── IllegalMove             a state transition that the state table does not allow
@@ -117,6 +118,10 @@ class ShareUsedUp(TooManyRequests):
 
 class BadGateway(RequestError):
     code = "upstream_failed"
+
+
+class DamagedArtifact(RequestError):
+    code = "artifact_damaged"
 
 
 class Unavailable(PlatformError):

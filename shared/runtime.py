@@ -63,7 +63,7 @@ def request_env() -> Env:
     settings = aws.settings
     secrets = secrets_from(settings, partial(aws.call, "secretsmanager"))
     kv = DynamoKV(partial(aws.call, "dynamodb"), settings.table_name)
-    content = S3Content(partial(aws.call, "s3"), settings.bucket_name)
+    content = S3Content(partial(aws.call, "s3"), settings.bucket_name, partial(aws.sign_url, "s3"))
     return Env(
         kv=kv,
         content=content,

@@ -46,6 +46,8 @@ class Settings:
     external_scanners: tuple[str, ...] = ()  # each scans what is published; each has a secret of its own
     session_secret_id: str | None = None  # of the key of admin sessions: only the admin pages have it
     session_secret_file: str | None = None  # that key when run on one machine
+    receipt_secret_id: str | None = None  # of the key that signs receipts: only functions that publish have it
+    receipt_secret_file: str | None = None
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
     address_share: int = 10  # percent of max_active that one IP address may hold, where limits are on
 
@@ -85,6 +87,8 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
         session_secret_id=env.get("SESSION_SECRET_ID") or None,
         session_secret_file=env.get("SESSION_SECRET_FILE") or None,
+        receipt_secret_id=env.get("RECEIPT_SECRET_ID") or None,
+        receipt_secret_file=env.get("RECEIPT_SECRET_FILE") or None,
         limits=_limits(env),
         address_share=_above_0(env, "ADDRESS_SHARE", default="10"),
     )

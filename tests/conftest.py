@@ -16,6 +16,7 @@ os.environ.update(
     POWERTOOLS_SERVICE_NAME="vskill-platform",
 )
 
+from shared import telemetry
 from shared.scanner.scan_runner import ScanProcesses
 from shared.settings import load_settings
 from tests.support.aws_resources import create_resources
@@ -23,25 +24,32 @@ from tests.support.memory import memory_env
 from tests.support.ministack import ministack
 from tests.support.moto_server import moto_server
 
-# The machine may be busy; how long an example takes proves nothing.
-hypothesis.settings.register_profile("platform", deadline=None)
+# The machine may be busy; how long an example takes proves nothing. They are other examples in each run.
+hypothesis.settings.register_profile("platform", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("platform")
 
-# They walk over the same lines thousands of times, or watch other processes do it. Others cover those lines, and
-# counting here takes two to three times as long.
-NOT_COUNTED = {"e2e", "faults", "test_hostile_input.py", "test_skills_growth.py", "test_submission_list.py"}
+# They walk over the same lines thousands of times, or watch other processes do it, as those marked `slow` do. Others
+# cover those lines, and counting takes twice as long.
+NOT_COUNTED = {
+    "e2e",
+    "faults",
+    "test_hostile_input.py",
+    "test_submission_list.py",
+    "test_template.py",
+    "test_surface_costs.py",
+}
 
 # They start platforms and mostly wait for them. The longest first: one that begins last delays the end.
 WAITING = {"e2e", "faults"}
 LONGEST = [
-    *("test_schemathesis.py", "test_pages.py", "test_platform.py", "test_process_wire.py", "test_process_crashes.py"),
-    *("test_runner_life.py", "test_page_use.py", "test_runner.py", "test_soak.py", "test_judge_outcomes.py"),
+    *("test_page_use.py", "test_schemathesis.py", "test_platform.py", "test_pages.py", "test_process_wire.py"),
+    *("test_process_crashes.py", "test_runner_life.py", "test_soak.py", "test_judge_outcomes.py"),
 ]
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if not NOT_COUNTED.isdisjoint(item.path.parts):
+        if item.get_closest_marker("slow") or not NOT_COUNTED.isdisjoint(item.path.parts):
             item.add_marker("no_cover")
     place = _places(list(dict.fromkeys(item.path for item in items)))
     items.sort(key=lambda item: place[item.path])
@@ -56,6 +64,12 @@ def _places(files):
         **{file: 0.6 * n / len(waiting) for n, file in enumerate(waiting)},
         **{file: n / len(computing) for n, file in enumerate(computing)},
     }
+
+
+@pytest.fixture(autouse=True)
+def no_metrics_of_another_test():
+    """Metrics are collected per process until they are flushed; a test must see its own only."""
+    telemetry._metrics.clear_metrics()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import re
 
 from functions.api.admin_schemas import (
+    ArtifactsBuilt,
     AuditList,
     AuditQuery,
     Migrated,
@@ -60,6 +61,16 @@ async def rebuild_index(request: Request, body: Rebuild, by: AdminToken) -> Answ
     return Answer(Rebuilt(page.checked, page.missing, page.failed, await make_cursor(page.next_position, "rebuild")))
 
 
+@operation("Build the artifacts of versions that an older release published", gives=ArtifactsBuilt, role="admin")
+async def build_artifacts(request: Request, body: Rebuild, by: AdminToken) -> Answer:
+    """Runs as long as the request may take: continue with `cursor` until it is null. What is built is not built again,
+    so it can be repeated for what `failed` names."""
+    after = await read_cursor(body.cursor, "artifacts")
+    page = await maintenance.package_versions(by, body.reason, after)
+    cursor = await make_cursor(page.next_position, "artifacts")
+    return Answer(ArtifactsBuilt(page.checked, page.built, page.failed, cursor))
+
+
 @operation("Rename skills stored under a bare slug to their full name", gives=Migrated, role="admin")
 async def migrate_skill_slugs(request: Request, body: WithReason, by: AdminToken) -> Answer:
     renamed = await maintenance.migrate_slugs(by, body.reason)
@@ -96,6 +107,7 @@ ROUTES = {
     "GET /api/v1/admin/audit": list_audit,
     "POST /api/v1/admin/recount": recount,
     "POST /api/v1/admin/rebuild-index": rebuild_index,
+    "POST /api/v1/admin/build-artifacts": build_artifacts,
     "POST /api/v1/admin/migrate-skill-slugs": migrate_skill_slugs,
     "GET /api/v1/admin/tokens": list_tokens,
     "POST /api/v1/admin/tokens/{id}/revoke": revoke_token,

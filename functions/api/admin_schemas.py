@@ -197,6 +197,13 @@ class Rebuilt(msgspec.Struct, rename="camel"):
     cursor: str | None  # null: finished
 
 
+class ArtifactsBuilt(msgspec.Struct, rename="camel"):
+    checked: int  # versions
+    built: int
+    failed: list[str]  # name@version
+    cursor: str | None  # null: finished
+
+
 class AuditList(msgspec.Struct, rename="camel"):
     month: str
     entries: list[AuditEntry]

@@ -1,7 +1,7 @@
 """Paths below /api/v1/skills/, parsed from the end: the gateway has decoded them, so `a%2Fb` is two segments here.
 
 A skill name is followed by one of a few fixed suffixes, which no skill has as its last part: the suffix determines the
-route, and the rest is the name. Pure.
+route, and the rest is the name. Only the path of a file is parsed from the front: it may have any parts. Pure.
 """
 
 import re
@@ -14,6 +14,7 @@ from functions.http.routes import wrong_method
 from shared.errors import NotFound
 
 BASE = "/api/v1/skills"
+LATEST = "latest"
 FULL_NAME = "{owner}/{repo}/{skill}"
 SHORT_NAME = "{name}"
 _PART = "^[A-Za-z0-9._-]+$"
@@ -34,7 +35,21 @@ PARAMETERS: Mapping[str, Any] = {
         str, Meta(pattern="^[0-9]+[.][0-9]+[.][0-9]+$", max_length=20, description="As listed by `versions`.")
     ],
 }
+FILE_PARAMETERS: Mapping[str, Any] = {
+    **PARAMETERS,
+    "version": Annotated[
+        str,
+        Meta(
+            pattern="^(latest|[0-9]+[.][0-9]+[.][0-9]+)$",
+            max_length=20,
+            description="As listed by `versions`, or `latest`, the newest that is not yanked.",
+        ),
+    ],
+    "path": Annotated[str, Meta(min_length=1, max_length=1000, description="As listed by `files`.")],
+}
 
+_OF_A_VERSION = ("download", "files", "receipt")
+_FILE = "versions/{version}/files/{path}"
 _FIXED = {"search": "GET", "installs": "POST", "check-updates": "POST"}
 _SUFFIXES = {
     "": "GET",
@@ -42,6 +57,8 @@ _SUFFIXES = {
     "versions/diff": "GET",
     "versions/compare": "GET",
     "versions/{version}": "GET",
+    **{f"versions/{{version}}/{what}": "GET" for what in _OF_A_VERSION},
+    _FILE: "GET",
     "badge": "GET",
     "security": "GET",
     "repo-health": "GET",
@@ -53,7 +70,7 @@ _VERSION = re.compile(r"\d{1,6}\.\d{1,6}\.\d{1,6}", re.ASCII)
 
 class SkillPath(NamedTuple):
     route: str  # as it is documented
-    parameters: dict[str, str]  # `name`, full or short, and optionally `version`
+    parameters: dict[str, str]  # `name`, full or short, and optionally `version` and `path`
 
 
 def route_of(method: str, name: str, suffix: str) -> str:
@@ -67,23 +84,39 @@ def parse_skill_path(method: str, proxy: str) -> SkillPath:
     if proxy in _FIXED:
         _require(method, _FIXED[proxy])
         return SkillPath(route_of(method, "", proxy), {})
-    name, suffix, version = _split(parts)
+    name, suffix, *values = _split_file(parts) or _split(parts)
     if len(name) > 3:
         raise _not_found()
     _require(method, _SUFFIXES[suffix])
     documented = route_of(method, FULL_NAME if len(name) == 3 else SHORT_NAME, suffix)
-    return SkillPath(documented, {"name": "/".join(name)} | ({"version": version} if version else {}))
+    named = zip(("version", "path"), values, strict=False)
+    return SkillPath(documented, {"name": "/".join(name)} | {key: value for key, value in named if value})
+
+
+def _split_file(parts: Sequence[str]) -> tuple[Sequence[str], str, str, str] | None:
+    """The name, its suffix, the version and the path of the file; None where it is no file's address."""
+    for length in (1, 3):
+        middle = parts[length : length + 3]
+        if len(parts) > length + 3 and middle[0] == "versions" and middle[2] == "files" and _is_version(middle[1]):
+            return parts[:length], _FILE, middle[1], "/".join(parts[length + 3 :])
+    return None
 
 
 def _split(parts: Sequence[str]) -> tuple[Sequence[str], str, str]:
     """The name, its suffix, and the version in it."""
     *before, last = parts
+    if len(parts) > 3 and last in _OF_A_VERSION and parts[-3] == "versions" and _is_version(parts[-2]):
+        return parts[:-3], f"versions/{{version}}/{last}", parts[-2]
     if len(parts) > 2 and parts[-2] == "versions" and not _is_repo_called_versions(parts):
         known = f"versions/{last}"
         return before[:-1], *((known, "") if known in _SUFFIXES else ("versions/{version}", last))
     if before and last in _SUFFIXES:
         return before, last, ""
     return parts, "", ""
+
+
+def _is_version(text: str) -> bool:
+    return text == LATEST or _VERSION.fullmatch(text) is not None
 
 
 def _is_repo_called_versions(parts: Sequence[str]) -> bool:

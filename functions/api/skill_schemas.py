@@ -12,7 +12,7 @@ from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
 from shared.marketplace.skill_signals import SkillSignals
 from shared.records.decision import TrustTier
 from shared.records.external_scans import ExternalVerdict, Status
-from shared.records.skills import Skill, SkillVersion, full_name, split_name
+from shared.records.skills import Artifact, Skill, SkillVersion, full_name, split_name
 
 UNSET = msgspec.UNSET
 
@@ -39,6 +39,7 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     is_tainted: bool | None
     category: str
     tags: tuple[str, ...]
+    license: Annotated[str | None, msgspec.Meta(description="As its front matter states it.")]
 
 
 # The values that clients know, from worst to best: they stop an installation at FAIL and warn about any other value.
@@ -81,6 +82,12 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     versions: int
     security: SecurityBody
     capabilities: tuple[str, ...]
+    permissions: Annotated[
+        tuple[str, ...] | None,
+        msgspec.Meta(description="Hosts, paths, variables and commands that the scan observed; null: not recorded."),
+    ]
+    compatibility: str | None
+    allowed_tools: tuple[str, ...]
     is_yanked: bool = False
     block_reason: str | None = None
 
@@ -117,10 +124,14 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: datetime
     content_hash: str
     diff_summary: str | None
+    new_permissions: Annotated[
+        tuple[str, ...], msgspec.Meta(description="What this version may do and the version before it could not.")
+    ]
     is_yanked: bool | msgspec.UnsetType = UNSET  # present if true
     yank_reason: str | msgspec.UnsetType = UNSET
     is_blocked: bool | msgspec.UnsetType = UNSET  # present if its content is on the blocklist
     block_reason: str | msgspec.UnsetType = UNSET
+    artifacts: dict[str, Artifact] | msgspec.UnsetType = UNSET  # by packaging; absent before they are built
 
 
 class VersionList(msgspec.Struct, frozen=True):
@@ -184,6 +195,9 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         versions=skill.versions,
         security=security_of(skill.name, security),
         capabilities=skill.capabilities,
+        permissions=skill.permissions,
+        compatibility=skill.compatibility or None,
+        allowed_tools=skill.allowed_tools,
         is_yanked=skill.is_yanked,
         block_reason=skill.block_reason if skill.is_blocked else None,
     )
@@ -242,6 +256,7 @@ def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
         "is_tainted": signals.is_tainted,
         "category": skill.category,
         "tags": skill.tags,
+        "license": skill.license or None,
     }
 
 
@@ -253,7 +268,10 @@ def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, 
         "created_at": version.created_at,
         "content_hash": version.content_hash,
         "diff_summary": version.diff_summary,
+        "new_permissions": version.new_permissions,
     }
+    if version.artifacts:
+        fields |= {"artifacts": version.artifacts}
     if version.is_yanked:
         fields |= {"is_yanked": True, "yank_reason": version.yank_reason or UNSET}
     return fields | ({"is_blocked": True, "block_reason": ban.reason} if ban else {})

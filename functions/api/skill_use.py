@@ -1,18 +1,19 @@
 """Requests of clients that use skills: update checks, install counts, reports of bad skills."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
 
 from functions.api.skill_paths import PARAMETERS
-from functions.api.skill_versions import refuse_blocked
 from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, NotFound, Unavailable
 from shared.marketplace.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs
+from shared.marketplace.downloads import find_downloaded, versions_of
+from shared.marketplace.published_content import refuse_blocked
 from shared.marketplace.reputation import name_in
 from shared.marketplace.skill_admin import source_of
 from shared.marketplace.skill_store import find_skills, get_skill
@@ -101,21 +102,27 @@ async def check_updates(request: Request, body: CheckUpdates) -> Answer:
 
 @operation("Count an installation", gives=InstallsCounted, refuses=(403, 409), limit="installs", path=PARAMETERS)
 async def count_install(request: Request, body: Install) -> Answer:
-    """With `repoUrl`, only a skill of that repository: 404 if it has none of this name."""
+    """With `repoUrl`, only a skill of that repository: 404 if it has none of this name. Nothing is added where the same
+    address downloaded this version today: that was counted."""
     name = request.path["name"]
     sent = (name, body.repo_url)
     skill = (await _named([sent])).get(sent) or await _get_installed(name, body.repo_url)
     refuse_blocked(skill)
-    await count_installs([skill.name])
+    downloaded = await _downloaded([skill], {skill.name.lower(): body.version}, request.source_ip)
+    await count_installs({skill.name} - downloaded)
     return Answer(InstallsCounted(True))
 
 
 @operation("Count installations of several skills", gives=InstallsCounted, limit="installs")
 async def count_several_installs(request: Request, body: Installs) -> Answer:
-    """Each skill counts once, however often it is sent. With `repoUrl`, only a skill of that repository."""
+    """Each skill counts once, however often it is sent, and not again after a download of the same version by the same
+    address that day. With `repoUrl`, only a skill of that repository."""
     sent = list(dict.fromkeys((one.skill_name, one.repo_url) for one in body.skills))
     named = await _named(sent)
-    counted = set((await count_installs({skill.name for skill in named.values()})).counted)
+    versions = {skill.name.lower(): _version_sent(body, *one) for one, skill in named.items()}
+    downloaded = await _downloaded(named.values(), versions, request.source_ip)
+    names = {skill.name for skill in named.values()}
+    counted = {name.lower() for name in downloaded} | set((await count_installs(names - downloaded)).counted)
     skipped = [name for name, url in sent if not _is_counted(named.get((name, url)), counted)]
     return Answer(InstallsCounted(True, list(dict.fromkeys(skipped)) or msgspec.UNSET))
 
@@ -153,6 +160,17 @@ def _update(have: InstalledVersion, skill: Skill | None) -> Update:
 def _has_it(have: InstalledVersion, skill: Skill) -> bool:
     """The same commit or content is the same skill, whatever its version."""
     return have.sha is not None and have.sha in (skill.commit, skill.content_hash)
+
+
+async def _downloaded(skills: Iterable[Skill], versions: Mapping[str, str | None], address: str) -> set[str]:
+    """Names of those that this address downloaded today, which counted them."""
+    by_name = {skill.name.lower(): skill for skill in skills}
+    found = await find_downloaded(versions_of(by_name.values(), versions), address)
+    return {by_name[name].name for name in found}
+
+
+def _version_sent(body: Installs, name: str, repo_url: str | None) -> str | None:
+    return next(one.version for one in body.skills if (one.skill_name, one.repo_url) == (name, repo_url))
 
 
 Sent = tuple[str, str | None]  # a name and, optionally, the repository it was installed from

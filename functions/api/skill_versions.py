@@ -16,17 +16,14 @@ from functions.api.skill_schemas import (
     version_detail_of,
     version_of,
 )
-from functions.http.answer import Answer
+from functions.http.answer import REVALIDATE, Answer
 from functions.http.operations import operation
 from functions.http.request import Request
-from shared.errors import Forbidden
 from shared.evidence.blocklist import find_bans
 from shared.marketplace.diffs import FileDiff, diff_files, summary_of, unified_of
-from shared.marketplace.published_content import get_published_files, skill_md_of
+from shared.marketplace.published_content import get_published_files, refuse_banned, refuse_blocked, skill_md_of
 from shared.marketplace.skill_store import get_skill, get_version, get_versions
-from shared.records.skills import Skill, SkillVersion
-
-REVALIDATE = "public, no-cache"  # caches must revalidate, so that a blocked skill disappears at once
+from shared.records.skills import Skill
 
 Earlier = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to start from.")]
 Later = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to compare it with.")]
@@ -78,24 +75,8 @@ async def compare_versions(request: Request, query: TwoVersions) -> Answer:
 async def get_diffs(skill: Skill, from_: str, to: str) -> list[FileDiff]:
     before, after = await asyncio.gather(get_version(skill.name, from_), get_version(skill.name, to))
     refuse_blocked(skill)
-    await _refuse_banned(before, after)
+    await refuse_banned(before, after)
     if before.content_hash == after.content_hash:
         return []
     files = await asyncio.gather(get_published_files(before.content_hash), get_published_files(after.content_hash))
     return diff_files(*files)
-
-
-def refuse_blocked(skill: Skill) -> None:
-    if skill.is_blocked:
-        reason = f": {skill.block_reason.rstrip('.')}" if skill.block_reason else ""
-        raise Forbidden(f"This skill is blocked{reason}. Its content is not served.", code="skill_blocked")
-
-
-async def _refuse_banned(*versions: SkillVersion) -> None:
-    bans = await find_bans(version.content_hash for version in versions)
-    for version in versions:
-        if entry := bans.get(version.content_hash):
-            message = (
-                f"The content of version {version.version} is blocked: {entry.reason.rstrip('.')}. It is not served."
-            )
-            raise Forbidden(message, code="version_blocked")

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from functions.api.skill_badge import badge_of
+from functions.api.skill_files import download, list_files, show_file, show_receipt
 from functions.api.skill_paths import FULL_NAME, PARAMETERS, SHORT_NAME, parse_skill_path, route_of
 from functions.api.skill_schemas import (
     HealthAnswer,
@@ -22,8 +23,8 @@ from functions.api.skill_schemas import (
     security_of,
 )
 from functions.api.skill_use import check_updates, count_install, count_several_installs, report
-from functions.api.skill_versions import REVALIDATE, compare_versions, diff_versions, list_versions, show_version
-from functions.http.answer import Answer
+from functions.api.skill_versions import compare_versions, diff_versions, list_versions, show_version
+from functions.http.answer import REVALIDATE, Answer
 from functions.http.operations import Operation, operation
 from functions.http.request import Request
 from functions.http.routes import Route
@@ -45,6 +46,7 @@ Words = Annotated[
     str, Meta(min_length=1, max_length=200, description="Prefixes of words in name, owner, description or tags.")
 ]
 Category = Annotated[str, Meta(min_length=1, max_length=100, description="The category in its front matter.")]
+License = Annotated[str, Meta(min_length=1, max_length=200, description="The license in its front matter.")]
 Author = Annotated[str, Meta(min_length=1, max_length=100, description="The owner of the repository.")]
 Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the previous page.")]
 Tier = Annotated[
@@ -60,6 +62,7 @@ class SkillListQuery(msgspec.Struct, forbid_unknown_fields=True):
     category: Category | None = None
     tier: Tier | None = None
     author: Author | None = None
+    license: License | None = None
     sort: Literal["newest", "installs"] | None = None
 
 
@@ -72,7 +75,7 @@ class SkillSearchQuery(msgspec.Struct, forbid_unknown_fields=True):
 async def list_(request: Request, query: SkillListQuery) -> Answer:
     """Newest first; with `q` best match first, unless `sort` is set. All filters can be combined. A page may be shorter
     than `limit`, even empty: the last page is the one without `cursor`."""
-    filter_ = encode(["skills", query.q, query.category, query.tier, query.author, query.sort])
+    filter_ = encode(["skills", query.q, query.category, query.tier, query.author, query.license, query.sort])
     after = await read_cursor(query.cursor, filter_)
     page = await list_skills(
         SkillQuery(
@@ -80,6 +83,7 @@ async def list_(request: Request, query: SkillListQuery) -> Answer:
             category=query.category,
             tier=query.tier,
             author=query.author,
+            license=query.license,
             sort=query.sort,
             limit=query.limit,
             after=after,
@@ -142,6 +146,10 @@ OPERATIONS: dict[str, Operation] = {
     **_of_a_skill("GET", "versions/diff", diff_versions),
     **_of_a_skill("GET", "versions/compare", compare_versions),
     **_of_a_skill("GET", "versions/{version}", show_version),
+    **_of_a_skill("GET", "versions/{version}/download", download),
+    **_of_a_skill("GET", "versions/{version}/files", list_files),
+    **_of_a_skill("GET", "versions/{version}/files/{path}", show_file),
+    **_of_a_skill("GET", "versions/{version}/receipt", show_receipt),
     **_of_a_skill("GET", "badge", badge),
     **_of_a_skill("GET", "security", security),
     **_of_a_skill("GET", "repo-health", repo_health),
@@ -156,7 +164,7 @@ def _below(method: str) -> Route:
     """The gateway has one route for everything below /skills/; the path decides which operation it is."""
 
     async def answer(request: Request) -> Answer:
-        found = parse_skill_path(method, request.path["proxy"])
+        found = parse_skill_path("GET" if method == "HEAD" else method, request.path["proxy"])
         return await OPERATIONS[found.route](request._replace(path=found.parameters))
 
     return answer
@@ -165,6 +173,7 @@ def _below(method: str) -> Route:
 ROUTES: dict[str, Route] = {
     "GET /api/v1/skills": list_,
     "GET /api/v1/skills/{proxy+}": _below("GET"),
+    "HEAD /api/v1/skills/{proxy+}": _below("HEAD"),
     "POST /api/v1/skills/{proxy+}": _below("POST"),
 }
 

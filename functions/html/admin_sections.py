@@ -7,6 +7,7 @@ from typing import Any
 from functions.html import admin_skill_sections
 from functions.html.admin_session import Flash, act, files_in, section, section_page, sign_in, sign_out, signed_in
 from functions.html.evidence import get_evidence
+from functions.html.file_pages import show_submission_files
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from shared.access.auth import get_tokens, token_id
@@ -179,6 +180,7 @@ async def show_audit(request: Request, session: Session, flash: Flash) -> Answer
 
 ROUTES = {
     "GET /admin": section(show_review, "review"),
+    "GET /admin/files/{proxy+}": section(show_submission_files, "page"),
     "GET /admin/queue": section(show_queue),
     "GET /admin/skills": section(admin_skill_sections.show_skills, "name"),
     "GET /admin/blocklist": section(admin_skill_sections.show_blocklist),

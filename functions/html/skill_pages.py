@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from markupsafe import Markup
 
 from functions.api.skill_versions import get_diffs
+from functions.html.file_pages import files_url, parse_file_path, show_version_files
 from functions.html.responses import page, reject_cross_site_form, see_other, url_with
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
@@ -15,22 +18,27 @@ from shared.access.limits import take_from_limit
 from shared.db import now
 from shared.errors import InvalidRequest, NotFound, TooManyRequests, Unavailable
 from shared.evidence.blocklist import find_bans
+from shared.evidence.receipt_store import find_receipt_for
 from shared.marketplace.community import add_report
 from shared.marketplace.diffs import summary_of
 from shared.marketplace.external_scan_store import get_security
+from shared.marketplace.manifest_store import find_manifest
 from shared.marketplace.published_content import find_downloadable_files
 from shared.marketplace.repo_health_store import RepoHealth, get_repo_health
 from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.marketplace.skill_signals import get_skill_signals
-from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get_versions
+from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get_version, get_versions
 from shared.records.skills import Skill
+from shared.scanner import ScanReport
 from shared.web import skill_views
+from shared.web.install_tabs import InstallTab, install_tabs
 from shared.web.skill_text import render_skill_md
+from shared.web.source_files import TreeRow, file_tree, resolve_link
 
 SHOWN = 30
 HEALTH_TIME = timedelta(seconds=2)
 LONGEST_FILTER = 200
-FILTERS = ("q", "category", "tier", "author", "sort")
+FILTERS = ("q", "category", "tier", "author", "license", "sort")
 TIERS = ("", *skill_views.TIERS)
 SORTS = ("", "newest", "installs")
 
@@ -54,7 +62,7 @@ async def search(request: Request) -> Answer:
         summary=skill_views.skills_summary(
             query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None
         ),
-        is_filtered=any(query[:5]),
+        is_filtered=any(query[:6]),
         is_later_page=after is not None,
         first_url=url_with(request, cursor=None),
         next_url=url_with(request, cursor=cursor) if cursor else None,
@@ -63,6 +71,8 @@ async def search(request: Request) -> Answer:
 
 
 async def show(request: Request) -> Answer:
+    if file_path := parse_file_path(request.path["proxy"]):
+        return await show_version_files(request, file_path)
     request.allow_query("from", "to", "reported")
     return await _skill_page(request, request.path["proxy"], ReportForm(is_reported="reported" in request.query))
 
@@ -85,6 +95,13 @@ async def report(request: Request) -> Answer:
     return see_other(f"/skills/{skill.name}?reported=1#report")
 
 
+class Document(NamedTuple):
+    """SKILL.md as HTML, and the files beside it."""
+
+    html: Markup
+    tree: list[TreeRow]
+
+
 class ReportForm(NamedTuple):
     """State of the report form."""
 
@@ -98,13 +115,15 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
     found, counts = await get_skill_with_counts(name)
     if name != found.name:
         return see_other(f"/skills/{found.name}")  # a short name redirects to the full one
-    signals, versions, security, health, document, diff = await asyncio.gather(
+    signals, versions, security, health, document, diff, report, tabs = await asyncio.gather(
         get_skill_signals([found], {found.name.lower(): counts} if counts else {}),
         get_version_views(found),
         get_security(found.name),
         _health((found.repo_url or "").lower()),
         _document(found),
         _diff(found, request.query.get("from"), request.query.get("to")),
+        _report(found),
+        _install_tabs(found, request.site),
     )
     return page(
         request,
@@ -112,14 +131,18 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         now(),
         report_form.status,
         skill=skill_views.skill_view(found, counts, now(), is_tainted=bool(signals[found.name].is_tainted)),
+        permissions=skill_views.permission_views(found, report and report.capabilities),
+        warnings=report.front_matter.warnings if report else (),
         versions=versions,
         security=security,
         health=health,
         document=document,
         diff=diff,
         report_form=report_form,
+        tabs=tabs,
+        files_url=files_url(found.name, found.current_version),
         badge_url=f"/api/v1/skills/{quote(found.name)}/badge",
-        site=f"{'https' if request.is_https else 'http'}://{request.headers.get('host', 'localhost')}",
+        site=request.site,
     )
 
 
@@ -152,13 +175,40 @@ async def _health(source: str) -> RepoHealth:
         return RepoHealth(source=source)
 
 
-async def _document(skill: Skill) -> Any:
+async def _document(skill: Skill) -> Document | None:
     """None if the bucket is unavailable, or the content is blocked and not served."""
     try:
         files = await find_downloadable_files(skill, skill.content_hash)
     except Unavailable:
         return None
-    return None if files is None else render_skill_md(files.get("SKILL.md", b""))
+    return None if files is None else Document(_rendered(skill, files), file_tree(files, (), ()))
+
+
+def _rendered(skill: Skill, files: Mapping[str, bytes]) -> Markup:
+    def page_for(link: str) -> str | None:
+        path = resolve_link(unquote(link), "SKILL.md", files)
+        return path and files_url(skill.name, skill.current_version) + quote(path)
+
+    return render_skill_md(files.get("SKILL.md", b""), page_for)
+
+
+async def _report(skill: Skill) -> ScanReport | None:
+    """Of the scan that the published version rests on."""
+    receipt = await find_receipt_for(skill.content_hash, skill.rule_set or "", skill.unscanned)
+    return receipt.report if receipt else None
+
+
+async def _install_tabs(skill: Skill, site: str) -> list[InstallTab]:
+    """None for a skill of an older release without a record of its version."""
+    if not skill.is_listed:
+        return []
+    try:
+        version, manifest = await asyncio.gather(
+            get_version(skill.name, skill.current_version), find_manifest(skill.name, skill.current_version)
+        )
+    except NotFound:
+        return []
+    return install_tabs(skill, version, manifest, site)
 
 
 async def _diff(skill: Skill, from_version: str | None, to_version: str | None) -> Any:

@@ -26,8 +26,12 @@ STATUS = {
     errors.TooManyRequests: 429,
     errors.ShareUsedUp: 429,
     errors.BadGateway: 502,
+    errors.DamagedArtifact: 502,
 }
 COMPRESS_FROM = 1024
+# Sent as they are: archives are compressed, and the bytes of files may be anything.
+OPAQUE = ("application/gzip", "application/zip", "application/octet-stream", "text/plain")
+REVALIDATE = "public, no-cache"  # caches must revalidate, so that a blocked skill disappears at once
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _READS_LIKE_A_LIMIT = re.compile(rb"(?i)(?<=r)a(?=te)|(?<=42)9")
 _HEADERS = {
@@ -44,6 +48,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
     cookies: tuple[str, ...] = ()
     cache: str = ""  # the Cache-Control; if set, the response has an ETag and If-None-Match is honoured
+    etag: str = ""  # where the body has a name of its own; else it is made of the body
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -121,10 +126,12 @@ def response_of(answer: Answer, request_headers: Mapping[str, str]) -> dict[str,
     headers = {**_HEADERS, **answer.headers}
     response: dict[str, Any] = {"statusCode": answer.status, "headers": headers, "cookies": list(answer.cookies)}
     if answer.cache and _is_cacheable(answer):
-        etag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+        etag = answer.etag or f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers |= {"cache-control": answer.cache, "etag": etag}
-        if _is_current(request_headers.get("if-none-match", ""), etag):
+        if is_current(request_headers.get("if-none-match", ""), etag):
             return response | {"statusCode": 304, "body": "", "isBase64Encoded": False}
+    if headers["content-type"].startswith(OPAQUE):
+        return response | {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
     if len(body) < COMPRESS_FROM or "gzip" not in request_headers.get("accept-encoding", ""):
         return response | {"body": body.decode(), "isBase64Encoded": False}
     headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
@@ -137,7 +144,7 @@ def _is_cacheable(answer: Answer) -> bool:
     return answer.status == 200 and not getattr(answer.body, "degraded", False)
 
 
-def _is_current(if_none_match: str, etag: str) -> bool:
+def is_current(if_none_match: str, etag: str) -> bool:
     """Compared weakly: compressed or not, it is the same content."""
     known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
     return "*" in known or etag.removeprefix("W/") in known

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
@@ -14,6 +15,7 @@ from shared import errors
 MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda accepts 6 MB, including the event around the body
 
 T = TypeVar("T")
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
 
 
 class Request(NamedTuple):
@@ -29,6 +31,12 @@ class Request(NamedTuple):
     @property
     def is_https(self) -> bool:
         return self.headers.get("x-forwarded-proto") == "https"
+
+    @property
+    def site(self) -> str:
+        """The address that the client used, for links that must be absolute."""
+        host = self.headers.get("host", "")
+        return f"{'https' if self.is_https else 'http'}://{host if _HOST.fullmatch(host) else 'localhost'}"
 
     @property
     def media_type(self) -> str:

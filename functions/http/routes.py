@@ -53,7 +53,9 @@ async def answer_event(
         is_api = event["rawPath"].startswith("/api/")
         answer = explain(problem, cookies_of(event)) if explain and not is_api else json_of(problem)
         answer = answer._replace(headers={**answer.headers, **problem.headers})
-    return response_of(answer, event["headers"])
+    response = response_of(answer, event["headers"])
+    is_head = event["requestContext"]["http"]["method"] == "HEAD" and answer.status < 400
+    return response | {"body": "", "isBase64Encoded": False} if is_head else response
 
 
 def _refuse_other_methods(event: Mapping[str, Any], routes: Mapping[str, Route]) -> None:

@@ -155,14 +155,12 @@ async def signature_removals(signatures: Mapping[str, Sequence[int]]) -> list[Pu
     ]
 
 
-async def find_similar(signature: Sequence[int]) -> list[tuple[str, float]]:
-    """Blocked content that it resembles, the most similar first, with the estimated share in common."""
-    read = await get_kv().get_many(_band_keys(signature))
-    if read.failed:
-        raise Unavailable("The signatures of blocked content could not be read.")
+def similar_in(docs: Mapping[Key, str], signature: Sequence[int]) -> list[tuple[str, float]]:
+    """Blocked content that it resembles, the most similar first, with the estimated share in common. `docs`: what is
+    stored under the keys of its bands."""
     known: dict[str, Sequence[int]] = {}
-    for doc in read.found.values():
-        known |= _BAND.decode(doc).signatures
+    for key in band_keys(signature):
+        known |= _BAND.decode(docs[key]).signatures if key in docs else {}
     return near_duplicates.similar_to(signature, known)[:MAX_SIMILAR]
 
 
@@ -202,7 +200,7 @@ def _merged(old: BlockEntry, new: BlockEntry) -> BlockEntry:
 
 
 async def _read_bands(signatures: Mapping[str, Sequence[int]]) -> dict[Key, _Band | None]:
-    keys = sorted({key for signature in signatures.values() for key in _band_keys(signature)})
+    keys = sorted({key for signature in signatures.values() for key in band_keys(signature)})
     read = await get_kv().get_many(keys)
     if read.failed:
         raise Unavailable("The signatures of blocked content could not be read.")
@@ -210,10 +208,10 @@ async def _read_bands(signatures: Mapping[str, Sequence[int]]) -> dict[Key, _Ban
 
 
 def _in_band(key: Key, signatures: Mapping[str, Sequence[int]]) -> list[str]:
-    return [content_hash for content_hash, signature in signatures.items() if key in _band_keys(signature)]
+    return [content_hash for content_hash, signature in signatures.items() if key in band_keys(signature)]
 
 
-def _band_keys(signature: Sequence[int]) -> list[Key]:
+def band_keys(signature: Sequence[int]) -> list[Key]:
     return [Key(f"near:{band}") for band in near_duplicates.bands(signature)]
 
 

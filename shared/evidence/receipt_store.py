@@ -17,10 +17,11 @@ from shared.storage.kv import Key, Put
 MAX_FINDINGS = 1000
 NEAR_DUPLICATE = "KNOWN-NEAR-DUPLICATE"  # like blocked content, with what that was blocked for
 SHARED_TEXT = "KNOWN-SHARED-TEXT"  # like blocked content, without it
+CLONE = "KNOWN-CLONE"  # like what another publisher published here first
 LOOK_ALIKE = "NAME-LOOK-ALIKE"  # a new name that people mistake for a published one
 # About a skill, not about its content. A receipt is of content and read for every skill that has it, so these are
 # stored with the submission: what is found about a copy is not shown of the original.
-ABOUT_SKILL = (NEAR_DUPLICATE, SHARED_TEXT, LOOK_ALIKE)
+ABOUT_SKILL = (NEAR_DUPLICATE, SHARED_TEXT, LOOK_ALIKE, CLONE)
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -112,10 +113,14 @@ async def find_receipt(submission: Submission) -> Receipt | None:
     """Of the scan that decided this submission."""
     if submission.content_hash is None or submission.rule_set is None:
         return None
-    doc = await get_kv().get(receipt_key(submission.content_hash, submission.rule_set, submission.unscanned))
-    if doc is None:
-        return None
-    return await with_own_findings(read_receipt(doc), submission) if submission.has_own_findings else read_receipt(doc)
+    receipt = await find_receipt_for(submission.content_hash, submission.rule_set, submission.unscanned)
+    return await with_own_findings(receipt, submission) if receipt and submission.has_own_findings else receipt
+
+
+async def find_receipt_for(content_hash: str, rule_set: str, unscanned: str = "") -> Receipt | None:
+    """What the scan found in exactly this content, without what is about one skill."""
+    doc = await get_kv().get(receipt_key(content_hash, rule_set, unscanned))
+    return None if doc is None else read_receipt(doc)
 
 
 async def with_own_findings(receipt: Receipt, submission: Submission) -> Receipt:

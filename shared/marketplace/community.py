@@ -64,7 +64,7 @@ async def count_installs(names: Iterable[str]) -> Installed:
             raise Unavailable("The store did not return all of these skills.")
         known = {name: skill for name, skill in read.skills.items() if skill.is_listed}
         counted[:] = sorted(known)
-        return [_counted(skill, read.counts[name], installs=requested[name]) for name, skill in known.items()]
+        return [counted_put(skill, read.counts[name], installs=requested[name]) for name, skill in known.items()]
 
     await write_counts(build)
     return Installed(counted, sorted(requested.keys() - set(counted)))
@@ -90,7 +90,7 @@ async def add_report(name: str, type_: str, description: str, at: datetime) -> R
         if skill is None or skill.is_deleted:
             raise skill_not_found(name)
         added[:] = [msgspec.structs.replace(report, skill_name=skill.name)]
-        return [_report_put(added[0], ABSENT), _counted(skill, read.counts[name.lower()], open_reports=1)]
+        return [_report_put(added[0], ABSENT), counted_put(skill, read.counts[name.lower()], open_reports=1)]
 
     await write_counts(build)
     return added[0]
@@ -118,7 +118,7 @@ async def resolve_report(
         name = report.skill_name.lower()
         read = await _read_one(name)
         put = _report_put(closed, {"recordVersion": report.record_version})
-        return [put, _counted(read.skills.get(name), read.counts[name], open_reports=-1), *also]
+        return [put, counted_put(read.skills.get(name), read.counts[name], open_reports=-1), *also]
 
     await write_counts(build)
     return resolved[0]
@@ -142,6 +142,18 @@ async def list_reports(limit: int = 50, after: str | None = None, only_open: boo
     newest_first = sorted(shown, key=lambda report: report.id, reverse=True)
     failed = [key.pk.removeprefix("report:") for key in [*read.failed, *malformed]]
     return ReportPage(newest_first, end, failed)
+
+
+def counted_put(skill: Skill | None, counts: SkillCounts, installs: int = 0, open_reports: int = 0) -> Put:
+    is_stored = counts.record_version > 0
+    after = SkillCounts(
+        name=skill.name if skill else counts.name,
+        installs=counts.installs + installs,
+        open_reports=max(0, counts.open_reports + open_reports),
+        category=facet_of(skill, "category") if skill else counts.category,
+        record_version=counts.record_version + 1,
+    )
+    return counts_put(after, {"recordVersion": counts.record_version} if is_stored else ABSENT)
 
 
 def trust_of(skill: Skill, counts: SkillCounts | None, at: datetime) -> Trust:
@@ -169,18 +181,6 @@ async def _read_one(name: str) -> ReadSkills:
     if read.failed or not read.counts:
         raise Unavailable("The store did not return this skill.")
     return read
-
-
-def _counted(skill: Skill | None, counts: SkillCounts, installs: int = 0, open_reports: int = 0) -> Put:
-    is_stored = counts.record_version > 0
-    after = SkillCounts(
-        name=skill.name if skill else counts.name,
-        installs=counts.installs + installs,
-        open_reports=max(0, counts.open_reports + open_reports),
-        category=facet_of(skill, "category") if skill else counts.category,
-        record_version=counts.record_version + 1,
-    )
-    return counts_put(after, {"recordVersion": counts.record_version} if is_stored else ABSENT)
 
 
 def _report_put(report: ReaderReport, expect: Expect) -> Put:

@@ -9,9 +9,9 @@ import tarfile
 import zlib
 
 from shared.db import get_content
-from shared.errors import NotFound, Unavailable
+from shared.errors import Forbidden, NotFound, Unavailable
 from shared.evidence.blocklist import find_bans
-from shared.records.skills import Skill
+from shared.records.skills import Skill, SkillVersion
 from shared.scanner.file_text import text_of
 from shared.storage.content import content_hash_of
 
@@ -24,6 +24,29 @@ async def find_downloadable_files(skill: Skill, content_hash: str) -> dict[str, 
         return None
     bans, files = await asyncio.gather(find_bans([content_hash]), get_published_files(content_hash))
     return None if bans else files
+
+
+def refuse_blocked(skill: Skill) -> None:
+    if skill.is_blocked:
+        reason = f": {skill.block_reason.rstrip('.')}" if skill.block_reason else ""
+        raise Forbidden(f"This skill is blocked{reason}. Its content is not served.", code="skill_blocked")
+
+
+def refuse_yanked(version: SkillVersion) -> None:
+    """It can still be viewed, but no longer installed."""
+    if version.is_yanked:
+        reason = f": {version.yank_reason.rstrip('.')}" if version.yank_reason else ""
+        raise Forbidden(f"Version {version.version} was yanked{reason}. Install another one.", code="version_yanked")
+
+
+async def refuse_banned(*versions: SkillVersion) -> None:
+    bans = await find_bans(version.content_hash for version in versions)
+    for version in versions:
+        if entry := bans.get(version.content_hash):
+            message = (
+                f"The content of version {version.version} is blocked: {entry.reason.rstrip('.')}. It is not served."
+            )
+            raise Forbidden(message, code="version_blocked")
 
 
 async def get_published_files(content_hash: str) -> dict[str, bytes]:

@@ -5,13 +5,19 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from shared.db import get_content
 from shared.errors import ConditionFailed, NotFound, Unavailable
 from shared.evidence.blocklist import block_keys, block_reason, find_block
-from shared.evidence.receipt_store import LOOK_ALIKE, Receipt, deciding_rules
+from shared.evidence.receipt_store import CLONE, LOOK_ALIKE, Receipt, deciding_rules
+from shared.marketplace.artifacts import StoredArtifacts, store_artifacts
+from shared.marketplace.attestations import store_attestation
 from shared.marketplace.diffs import count_files
 from shared.marketplace.external_scan_dispatch import configured_scanners, dispatch_external_scans
 from shared.marketplace.external_scan_store import scan_requests
+from shared.marketplace.manifest_store import manifest_of, manifest_put
+from shared.marketplace.near_copies import near_copy_puts
 from shared.marketplace.skill_admin import unblocked
 from shared.marketplace.skill_index import (
     first_put,
@@ -22,16 +28,19 @@ from shared.marketplace.skill_index import (
     try_to_index,
 )
 from shared.marketplace.skill_store import alias_put, counts_put, new_counts, skill_writes, unchanged_check, version_put
+from shared.records.manifests import Manifest
 from shared.records.skills import (
     Skill,
     SkillVersion,
     VersionMetadata,
     folder_spelled,
+    new_permissions,
     next_version,
     version_metadata_of,
 )
 from shared.records.submissions import Change, State, Submission, move
 from shared.scanner import ScanReport
+from shared.scanner.capabilities import permissions_of
 from shared.storage.content import Files, content_hash_of
 from shared.storage.kv import ABSENT, Check, Write
 from shared.submissions.submission_store import commit, move_submission
@@ -46,6 +55,9 @@ class _Publication(NamedTuple):
     diff_summary: str
     report: ScanReport
     scanners: Sequence[str]
+    stored: StoredArtifacts = StoredArtifacts({}, "")  # of a new version
+    attestation: str = ""
+    manifest: Manifest | None = None
     is_new_owner: bool = False
 
 
@@ -67,7 +79,7 @@ async def publish(
         return await _park(submission, obstacle)
     if knows_owner is None and current is None:
         knows_owner = await is_known_owner(submission.skill_name)
-    publication = await _prepare(submission, receipt.report, current, files)
+    publication = await _prepare(submission, receipt, current, files)
     publication = publication._replace(is_new_owner=current is None and not knows_owner)
     is_first = publication.is_new and submission.copy_of is None
     move_at, writes = partial(_move, submission, publication.version), partial(_all_writes, publication)
@@ -114,13 +126,25 @@ async def _park(submission: Submission, obstacle: _Obstacle) -> Submission:
     return await move_submission(submission, state, "system", reason, parked_by=parked_by)
 
 
-async def _prepare(submission: Submission, report: ScanReport, current: Skill | None, files: Files) -> _Publication:
-    scanners = await configured_scanners()
+async def _prepare(submission: Submission, receipt: Receipt, current: Skill | None, files: Files) -> _Publication:
+    scanners, report = await configured_scanners(), receipt.report
     if current and current.content_hash == submission.content_hash:
         return _Publication(current, False, current.current_version, "", report, scanners)
     latest = (current.latest_version or current.current_version) if current else None
     version = next_version(latest, report.front_matter.version or None)
-    return _Publication(current, True, version, await _diff_summary(current, files), report, scanners)
+    stored = await store_artifacts(submission.skill_name, version, report.front_matter.description, files)
+    diff = await _diff_summary(current, files)
+    manifest = manifest_of(submission.skill_name, version, files)
+    publication = _Publication(current, True, version, diff, report, scanners, stored, manifest=manifest)
+    return publication._replace(attestation=await _attest(submission, receipt, publication))
+
+
+async def _attest(submission: Submission, receipt: Receipt, publication: _Publication) -> str:
+    draft = msgspec.structs.replace(submission, published_version=publication.version)
+    version = _version_of(_skill_of(draft, publication.current, publication.report), publication)
+    return await store_attestation(
+        version, receipt, submission.repo_url, submission.publish_as == State.VENDOR_APPROVED
+    )
 
 
 async def _diff_summary(current: Skill | None, files: Files) -> str:
@@ -152,8 +176,11 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     if current and not publication.is_new:
         return _lifted(current, submission) if current.is_blocked_by_rule else [unchanged_check(current)]
     skill = _skill_of(submission, current, publication.report)
-    version = _version_of(skill, publication.diff_summary)
+    version = _version_of(skill, publication)
     writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]
+    writes += [manifest_put(publication.manifest)] if publication.manifest else []
+    if not skill.copy_of and CLONE not in {finding.rule for finding in publication.report.findings}:
+        writes += near_copy_puts(skill, publication.report.signature)
     if current is None:
         writes.append(counts_put(new_counts(skill), expect=None))
         # An approved look-alike does not take the place of the name that it looks like.
@@ -205,6 +232,10 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         category=front_matter.category,
         tags=front_matter.tags,
         capabilities=tuple(capability.name for capability in report.capabilities),
+        permissions=permissions_of(report.capabilities),
+        license=front_matter.license,
+        compatibility=front_matter.compatibility,
+        allowed_tools=front_matter.allowed_tools,
         cert_tier=submission.cert_tier or "SCANNED",
         verdict=submission.verdict,
         score=submission.score,
@@ -225,7 +256,7 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
     )
 
 
-def _version_of(skill: Skill, diff_summary: str) -> SkillVersion:
+def _version_of(skill: Skill, publication: _Publication) -> SkillVersion:
     return SkillVersion(
         name=skill.name,
         version=skill.current_version,
@@ -235,6 +266,10 @@ def _version_of(skill: Skill, diff_summary: str) -> SkillVersion:
         cert_tier=skill.cert_tier,
         score=skill.score,
         commit=skill.commit,
-        diff_summary=diff_summary,
+        diff_summary=publication.diff_summary,
+        new_permissions=new_permissions(publication.current, skill),
         metadata=VersionMetadata(**version_metadata_of(skill)),
+        artifacts=publication.stored.artifacts,
+        unpackaged=publication.stored.unpackaged,
+        attestation=publication.attestation,
     )

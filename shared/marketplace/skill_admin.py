@@ -25,7 +25,7 @@ from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_wr
 from shared.marketplace.external_scan_dispatch import configured_scanners
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_index import try_to_index
-from shared.marketplace.skill_store import alias_removal, get_skill, get_versions, skill_writes, version_put
+from shared.marketplace.skill_store import alias_removal, get_skill, get_versions, skill_writes, version_update
 from shared.records.skills import Skill, SkillVersion, version_metadata_of
 from shared.records.submissions import CATEGORIES, Change, State, Submission, move
 from shared.storage.kv import Put, Write
@@ -193,7 +193,7 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
     # Another version may become current, and the blocklist may name its content.
     unlisted = await unlisted_checks(block_target(after)) if not after.is_yanked and not skill.is_blocked else []
     requests = await _requests_after(skill, after)
-    await _transact([*skill_writes(skill, after), _version_update(marked), *unlisted, *requests, *also])
+    await _transact([*skill_writes(skill, after), version_update(marked), *unlisted, *requests, *also])
     if after.unindexed_since:
         await try_to_index(after)
     return after
@@ -204,11 +204,6 @@ async def _requests_after(before: Skill, after: Skill) -> list[Put]:
     if after.content_hash == before.content_hash:
         return []
     return scan_requests(after.name, after.content_hash, await configured_scanners(), after.updated_at)
-
-
-def _version_update(version: SkillVersion) -> Put:
-    put = version_put(version)
-    return Put(put.key, put.doc, expect={"pk": put.key.pk})  # it exists; the skill's version guards it
 
 
 def _with_versions(skill: Skill, versions: Sequence[SkillVersion]) -> Skill:

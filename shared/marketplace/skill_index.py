@@ -27,7 +27,7 @@ from shared.storage.kv import Expect, Key, Put, Query, Write, query_shards
 from shared.submissions.word_index import word_puts
 from shared.telemetry import logger
 
-FACETS = ("category", "tier", "author")
+FACETS = ("category", "tier", "author", "repo", "license")
 WORDS = "find"
 NAMES = "named"
 
@@ -96,7 +96,8 @@ def index_puts(skill: Skill) -> list[Put]:
     """Facets keep the first publication's time: a page between two versions neither loses nor repeats a skill."""
     name = skill.name.lower()
     at = stamp(skill.published_at)
-    facets = [Put(Key(facet_partition(key, facet_of(skill, key)), f"{at}#{name}"), "{}") for key in FACETS]
+    values = {key: facet_of(skill, key) for key in FACETS}
+    facets = [Put(Key(facet_partition(key, value), f"{at}#{name}"), "{}") for key, value in values.items() if value]
     return [*word_puts(WORDS, skill_words(skill), name), *word_puts(NAMES, names_of(skill.name), name), *facets]
 
 
@@ -107,8 +108,10 @@ def names_of(name: str) -> set[str]:
 
 
 def facet_of(skill: Skill, key: str) -> str:
-    values = {"category": skill.category, "tier": skill.cert_tier, "author": split_name(full_name(skill)).owner}
-    return values[key].lower()
+    """In lower case; blank for a skill without it."""
+    owner, repo, _ = split_name(full_name(skill))
+    of_source = {"author": owner, "repo": f"{owner}/{repo}"}
+    return ({"category": skill.category, "tier": skill.cert_tier, "license": skill.license} | of_source)[key].lower()
 
 
 async def index_skill(skill: Skill, may_have_moved: bool = True) -> None:

@@ -26,6 +26,8 @@ class SkillQuery(NamedTuple):
     category: str | None = None
     tier: str | None = None
     author: str | None = None
+    license: str | None = None
+    repo: str | None = None  # owner/repo
     sort: str | None = None  # newest | installs; None: newest, for a search the best match
     limit: int = 50
     after: str | None = None  # `next_position` of the page before

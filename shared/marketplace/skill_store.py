@@ -75,7 +75,7 @@ async def get_skill(name: str) -> Skill:
 
 async def get_skill_with_counts(name: str) -> tuple[Skill, SkillCounts | None]:
     """Both in one round trip. None: the counts could not be read."""
-    if not _is_usable(name):
+    if not is_usable_name(name):
         raise skill_not_found(name)
     is_full = name.count("/") >= 2
     matches = SlugMatches([name], False, False) if is_full else await find_names_by_slug(name, MAX_CANDIDATES)
@@ -202,8 +202,23 @@ async def get_version(name: str, version: str) -> SkillVersion:
     return found
 
 
+async def read_versions(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], SkillVersion]:
+    """Those that there are, by the name of the skill and the version, in one round trip."""
+    keys = {version_key(name, version): (name, version) for name, version in wanted}
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("Not all of these versions could be read.")
+    return {keys[key]: _VERSION.decode(doc) for key, doc in read.found.items()}
+
+
 def version_put(version: SkillVersion) -> Put:
     return Put(version_key(version.name, version.version), encode(version), expect=ABSENT)
+
+
+def version_update(version: SkillVersion) -> Put:
+    """For the transaction that changes the skill's record too: the skill's version guards its versions."""
+    put = version_put(version)
+    return Put(put.key, put.doc, expect={"pk": put.key.pk})  # it exists
 
 
 def version_key(name: str, version: str) -> Key:
@@ -324,12 +339,12 @@ def _alias_partition(slug: str) -> str:
     return f"skill:alias:{slug.lower()}"
 
 
-def _is_usable(name: str) -> bool:
+def is_usable_name(name: str) -> bool:
     return name.isprintable() and len(name) <= LONGEST_NAME
 
 
 async def _find_full_name(name: str) -> str | None:
-    if not _is_usable(name) or name.count("/") == 1:
+    if not is_usable_name(name) or name.count("/") == 1:
         return None
     if "/" in name:
         return name

@@ -13,6 +13,8 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed
+from shared.evidence.receipt_store import read_receipt, receipt_key
+from shared.marketplace.near_copies import near_copy_puts
 from shared.marketplace.skill_index import facet_of, first_put, index_puts, known_owner_put, look_alike_puts, owner_puts
 from shared.marketplace.skill_store import ReadSkills, counts_put, get_page_of_names, new_counts, read_skills
 from shared.records.skills import Skill, full_name
@@ -52,7 +54,8 @@ async def _repair_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str
     read = await read_skills(names)
     skills = [read.skills[name] for name in names if name in read.skills]
     first: dict[Key, Put] = {}  # of names that look alike, and of skills with the same content
-    for put in (put for skill in skills for put in _puts_of_the_first(skill)):
+    signatures = await _signatures_of(skills)
+    for put in (put for skill in skills for put in _puts_of_the_first(skill, signatures.get(skill.name, ()))):
         first.setdefault(put.key, put)
     wanted = [put for skill in skills for put in index_puts(skill)]
     missing, failed = await _repair([*wanted, *first.values()])
@@ -60,10 +63,22 @@ async def _repair_skills(names: Sequence[str]) -> tuple[dict[str, int], list[str
     return {**missing, **({"installs": counted} if counted else {})}, [*read.failed, *failed]
 
 
-def _puts_of_the_first(skill: Skill) -> list[Put]:
+async def _signatures_of(skills: Sequence[Skill]) -> dict[str, Sequence[int]]:
+    """By name, from the scans of what is published. A copy has no records of its own."""
+    keys = {
+        receipt_key(skill.content_hash, skill.rule_set, skill.unscanned): skill.name
+        for skill in skills
+        if skill.rule_set and not skill.copy_of
+    }
+    read = await get_kv().get_many(keys)
+    return {keys[key]: read_receipt(doc).report.signature for key, doc in read.found.items()}
+
+
+def _puts_of_the_first(skill: Skill, signature: Sequence[int]) -> list[Put]:
     name = full_name(skill)
     owned = [*owner_puts(name), known_owner_put(name)]
-    return [*look_alike_puts(name), *owned, first_put(skill.content_hash, skill.name)]
+    near_copies = near_copy_puts(skill, signature)
+    return [*look_alike_puts(name), *owned, first_put(skill.content_hash, skill.name), *near_copies]
 
 
 async def _repair_submissions(ids: Sequence[str]) -> tuple[dict[str, int], list[str]]:

@@ -21,6 +21,7 @@ from shared.marketplace.skill_store import (
     version_key,
     version_put,
 )
+from shared.moderation.artifact_backfill import BackfillProgress, build_artifacts
 from shared.moderation.index_rebuild import WRITES_AT_ONCE, RebuildProgress, rebuild_index, write_in_chunks
 from shared.moderation.recount import Progress, apply_repairs, continue_recount
 from shared.records.skills import Skill, full_name
@@ -58,6 +59,16 @@ async def rebuild(by: AdminToken, why: str, after: str | None = None) -> Rebuild
         audit = audit_put(by, "rebuild index", "the search indexes of skills and submissions", reason)
         await get_kv().transact(lambda: [audit])
     return await rebuild_index(after)
+
+
+async def package_versions(by: AdminToken, why: str, after: str | None = None) -> BackfillProgress:
+    """One page of what an older release published. Audited where it starts, not page by page."""
+    require_role(by, "admin")
+    reason = reason_of(why)
+    if after is None:
+        audit = audit_put(by, "build artifacts", "versions of an older release", reason)
+        await get_kv().transact(lambda: [audit])
+    return await build_artifacts(after)
 
 
 async def migrate_slugs(by: AdminToken, why: str) -> list[str]:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+LONGEST_NPM_NAME = 214
+
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     name: str  # owner/repo/slug, with @ref where it is not the default branch
@@ -20,6 +22,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     category: str = "other"
     tags: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
+    permissions: tuple[str, ...] | None = None  # `network: api.example.org`; None: published before they were recorded
+    license: str = ""
+    compatibility: str = ""
+    allowed_tools: tuple[str, ...] = ()
     cert_tier: str = "SCANNED"
     verdict: str | None = None
     score: int | None = None
@@ -68,10 +74,24 @@ class VersionMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     judge_score: int | None
     rule_set: str | None
     unscanned: str = msgspec.field(default="", name="unseen")
+    permissions: tuple[str, ...] | None = None
+    license: str = ""
+    compatibility: str = ""
+    allowed_tools: tuple[str, ...] = ()
 
 
 def version_metadata_of(skill: "Skill | VersionMetadata") -> dict[str, Any]:
     return {name: getattr(skill, name) for name in VersionMetadata.__struct_fields__}
+
+
+def new_permissions(before: "Skill | None", after: "Skill") -> tuple[str, ...]:
+    """What a new version may do beyond the one before. Of an older release only the kinds are known."""
+    if before is None:
+        return ()
+    if before.permissions is None:
+        return tuple(name for name in after.capabilities if name not in before.capabilities)
+    known = {*before.permissions}
+    return tuple(line for line in after.permissions or () if line not in known)
 
 
 class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -82,6 +102,15 @@ class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     open_reports: int = 0
     category: str = ""  # in whose order by installs it is, in lower case
     record_version: int = 0  # 0: nothing is stored yet
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One packaging of a version's files: what its bytes are, not where they are stored."""
+
+    sha256: str
+    size: int
+    shasum: str = ""  # sha1 and sha512 in the form of npm, which asks for both
+    integrity: str = ""
 
 
 class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -96,8 +125,12 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     is_yanked: bool = False
     yank_reason: str | None = None
     diff_summary: str | None = None
+    new_permissions: tuple[str, ...] = ()  # that the version before did not have
     # What the skill says of itself in this version, for when it becomes the current one again.
     metadata: VersionMetadata | None = msgspec.field(default=None, name="told")
+    artifacts: dict[str, Artifact] = {}  # by packaging; empty for what an older release published, until it is built
+    unpackaged: str = ""  # why a packaging is missing although the others were built
+    attestation: str = ""  # the sha256 of its signed receipt
 
 
 class SkillName(NamedTuple):
@@ -117,6 +150,13 @@ def full_name(skill: Skill) -> str:
         return skill.name
     owner_and_repo = "/".join(skill.repo_url.split("/")[-2:]) if skill.repo_url else "uploads/anonymous"
     return f"{owner_and_repo}/{skill.name}"
+
+
+def npm_name_of(name: str) -> str | None:
+    """`@owner/repo--skill`. None for a skill of another ref, and for what npm does not accept as a name."""
+    owner, repo, slug = split_name(name if "/" in name else f"uploads/anonymous/{name}")
+    npm_name = f"@{owner}/{repo}--{slug}".lower()
+    return npm_name if _NPM_NAME.fullmatch(npm_name) and len(npm_name) <= LONGEST_NPM_NAME else None
 
 
 def folder_spelled(name: str, path: str, repo_url: str | None) -> str | None:
@@ -162,6 +202,7 @@ def sort_key(version: str) -> str:
 
 
 _HIGHEST = 999_999
+_NPM_NAME = re.compile(r"@[a-z0-9-]+/[a-z0-9_-][a-z0-9._-]*")  # no `@ref`, no dot in front
 # As people have it in their files: `v1.2`, `1.2.3-beta.1+build`.
 _INSTALLED = re.compile(
     r"v?(\d{1,6})(?:\.(\d{1,6}))?(?:\.(\d{1,6}))?(?P<pre>-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII

@@ -1,4 +1,6 @@
-"""python -m shared.scanner PATH... [--json | --sarif]: scan skills on disk."""
+"""python -m shared.scanner PATH... [--json | --sarif]: scan skills on disk.
+
+python -m shared.scanner verify ARTIFACT RECEIPT --keys FILE [--rescan]: check what was downloaded."""
 
 import argparse
 import os
@@ -11,10 +13,11 @@ import msgspec
 import orjson
 
 from shared.scanner.folders import find_skills, read_skill
-from shared.scanner.report import ScanReport, Verdict
+from shared.scanner.pack import load_pack
+from shared.scanner.report import Action, ScanReport, Verdict
 from shared.scanner.sarif import sarif_log
 from shared.scanner.scan import scan_skill
-from shared.scanner.terminal import Terminal
+from shared.scanner.terminal import Terminal, explanation
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.CONCERNS: 1, Verdict.FAIL: 2}
 USAGE_ERROR = 64
@@ -36,7 +39,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["verify"]:
+        from shared.scanner import verify  # here: only it reads archives and signatures
+
+        return verify.main(arguments[1:])
     options = parse(arguments)
+    if options.explain:
+        return _explain(options.explain)
     missing = [path for path in options.paths if not Path(path).exists()]
     if missing:
         return print_error(f"no such file or folder: {', '.join(missing)}.")
@@ -52,11 +61,23 @@ def main(arguments: list[str]) -> int:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(prog="python -m shared.scanner", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="folder (or SKILL.md) to scan")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="folder (or SKILL.md) to scan")
+    parser.add_argument("--explain", metavar="RULE", help="print what a rule finds, why, and what it decides")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object per line and skill")
     output.add_argument("--sarif", action="store_true", help="one SARIF 2.1.0 log for all skills")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if not options.paths and not options.explain:
+        parser.error("the following arguments are required: PATH")
+    return options
+
+
+def _explain(rule_id: str) -> int:
+    rule = load_pack().rules.get(rule_id.upper())
+    if rule is None or rule.action is Action.NONE:
+        return print_error(f"there is no rule {rule_id}.")
+    print(explanation(rule, load_pack().standings[rule.id]))
+    return 0
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
@@ -114,7 +135,7 @@ def _print_text(results: Iterator[ScannedFolder], started: float) -> list[Verdic
     return verdicts
 
 
-if __name__ == "__main__":
+def run() -> None:
     try:
         sys.exit(main(sys.argv[1:]))
     except BrokenPipeError:  # `| head` closed the pipe, which is not an error
@@ -122,3 +143,7 @@ if __name__ == "__main__":
         sys.exit(0)
     except OSError as error:
         sys.exit(print_error(f"cannot read {error.filename or 'a file'}: {error.strerror}."))
+
+
+if __name__ == "__main__":
+    run()

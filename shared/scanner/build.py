@@ -8,16 +8,28 @@ python -m shared.scanner.build --list    print the rules as a table
 import sys
 from pathlib import Path
 
-from shared.scanner.pack import COMPILED_PACK, Rule, RuleError, read_rules, rule_set_version, write_pack
-from shared.scanner.report import ACTION_ORDER, SEVERITY_ORDER, Action
+from shared.scanner.calibration import Calibration
+from shared.scanner.pack import (
+    COMPILED_PACK,
+    Rule,
+    RuleError,
+    read_calibration,
+    read_rules,
+    rule_set_version,
+    standings_of,
+    write_pack,
+)
+from shared.scanner.report import ACTION_ORDER, SEVERITY_ORDER, Action, Standing
 
 RULES_PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 INTRODUCTION = """# Rules of the tier-1 scanner
 
 Generated from `shared/scanner/rules/` by `make rules`; do not edit. Each rule carries its examples in its data file.
 
-**block** alone makes the verdict FAIL · **review** makes it CONCERNS · a rule marked *certain* needs no second opinion.
-A match that only describes the thing (a warning, an example marked as bad, a table of indicators) is kept as a note.
+What a rule decides follows from its figures: benign skills on which it fired, and attacks that it found
+([decision 18](decisions/0018-calibrated-policy.md)). *certain*: FAIL · *alone*: CONCERNS · *supporting*: CONCERNS
+beside a finding of another category or a flow, else a note · *policy*: its action. A match that only describes it
+(a warning, an example marked as bad, a table of indicators) supports at most, or is a note.
 """
 
 
@@ -39,15 +51,17 @@ def main(arguments: list[str]) -> int:
 
 def rules_page() -> str:
     rules = published_rules()
+    measured = read_calibration()
+    standings = standings_of(read_rules(), measured)
     counts = ", ".join(f"{sum(r.action is action for r in rules)} {action}" for action in ACTION_ORDER[:2])
     lines = [INTRODUCTION, f"{len(rules)} rules ({counts}).\n"]
     for category in dict.fromkeys(rule.category for rule in rules):
         lines += [
             f"## {category.capitalize()}\n",
-            "| id | action | severity | finds | why | how to fix |",
-            "|---|---|---|---|---|---|",
+            "| id | action | standing | benign / teaching / attacks | severity | finds | why | how to fix |",
+            "|---|---|---|---|---|---|---|---|",
         ]
-        lines += [_row(rule) for rule in rules if rule.category == category]
+        lines += [_row(rule, standings[rule.id], measured) for rule in rules if rule.category == category]
         lines.append("")
     return "\n".join(lines)
 
@@ -65,8 +79,11 @@ def published_rules() -> list[Rule]:
     )
 
 
-def _row(rule: Rule) -> str:
-    return f"| `{rule.id}` | {_action(rule)} | {rule.severity} | {rule.title} | {rule.why} | {rule.fix} |"
+def _row(rule: Rule, standing: Standing, measured: Calibration) -> str:
+    figures = measured.figures.get(rule.id)
+    counts = f"{figures.benign} / {figures.teaching} / {figures.attacks}" if figures else rule.policy or "not measured"
+    facts = (f"`{rule.id}`", _action(rule), standing, counts, rule.severity, rule.title, rule.why, rule.fix)
+    return f"| {' | '.join(facts)} |"
 
 
 def _action(rule: Rule) -> str:

@@ -1,9 +1,11 @@
-"""What a skill can do, judged by the tools it declares and by its content."""
+"""What a skill can do, judged by the tools it declares and by its content, with the evidence for each."""
 
 import re
+from collections.abc import Iterable, Iterator
 
+from shared.scanner.hosts import ADDRESS
 from shared.scanner.matching import Hit
-from shared.scanner.report import Capability, FrontMatter
+from shared.scanner.report import Capability, FrontMatter, PermissionUse
 
 TOOLS = {
     "shell": re.compile(r"bash|shell|terminal|execute|run_|python|^\*$|powershell", re.IGNORECASE),
@@ -17,10 +19,27 @@ SIGNALS = {
     "persistence": ("SIG-PERSISTS",),
     "agent memory": ("SIG-AGENT-MEMORY",),
 }
+MAX_HITS = 200
+MAX_USES = 20
+LONGEST_VALUE = 80
+_HOST_OF_ADDRESS = re.compile(r"//(?:[^/@\s]{1,80}@)?([a-z0-9.-]{3,253})", re.IGNORECASE)
+_PATH = re.compile(r"(?<![\w.~$/-])[~$\w./*-]{2,200}")
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_COMMAND = re.compile(r"[A-Za-z][\w.-]*(?:\.[a-z_]+)?")
 
 
 def find_capabilities(front_matter: FrontMatter, hits: list[Hit]) -> tuple[Capability, ...]:
     return (*_declared(front_matter), *_observed(hits))
+
+
+def permissions_of(capabilities: Iterable[Capability]) -> tuple[str, ...]:
+    """As one line each, to be compared between versions: what was observed, not what was declared."""
+    lines = (_lines(capability) for capability in capabilities if not capability.declared)
+    return tuple(line for group in lines for line in group)
+
+
+def _lines(capability: Capability) -> list[str]:
+    return [f"{capability.name}: {use.value}" for use in capability.uses] or [capability.name]
 
 
 def _declared(front_matter: FrontMatter) -> list[Capability]:
@@ -34,7 +53,30 @@ def _declared(front_matter: FrontMatter) -> list[Capability]:
 def _observed(hits: list[Hit]) -> list[Capability]:
     found = []
     for name, signals in SIGNALS.items():
-        hit = next((hit for hit in hits if hit.rule.id in signals and hit.live), None)
-        if hit:
-            found.append(Capability(name, f"{hit.path}:{hit.line}", declared=False))
+        seen = [hit for hit in hits if hit.rule.id in signals and hit.live][:MAX_HITS]
+        if seen:
+            uses = {(use.kind, use.value): use for hit in reversed(seen) for use in _uses(name, hit)}
+            shown = sorted(uses.values(), key=lambda use: (use.kind, use.value))[:MAX_USES]
+            found.append(Capability(name, f"{seen[0].path}:{seen[0].line}", declared=False, uses=tuple(shown)))
     return found
+
+
+def _uses(name: str, hit: Hit) -> Iterator[PermissionUse]:
+    """What the line says about it; a line that names nothing is evidence of the capability alone."""
+    for kind, value in _named(name, hit):
+        yield PermissionUse(kind, value[:LONGEST_VALUE], hit.path, hit.line)
+
+
+def _named(name: str, hit: Hit) -> Iterator[tuple[str, str]]:
+    if name == "network":
+        for address in ADDRESS.findall(hit.excerpt):
+            yield from (("host", host.lower().rstrip(".")) for host in _HOST_OF_ADDRESS.findall(address))
+    elif name == "shell":
+        yield from (("command", match.group()) for match in [_COMMAND.search(hit.text)] if match)
+    elif hit.rule.id == "SIG-SECRET-ENV":
+        yield from (("variable", variable) for variable in _VARIABLE.findall(hit.excerpt))
+    elif hit.rule.id == "SIG-ENV-DUMP":
+        yield "variable", "all of them"
+    else:
+        paths = (match.group() for match in _PATH.finditer(hit.text))
+        yield from (("path", path) for path in paths if "/" in path or path.startswith("."))

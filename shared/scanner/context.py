@@ -37,6 +37,8 @@ HIDDEN = frozenset({"hidden"})
 ANY = COMMAND | CODE | CONFIG | PROSE
 
 FENCE = re.compile(r"^ {0,12}(?:[-*+]\s+|\d+[.)]\s+)?(?:>\s*)?(`{3,}|~{3,})\s*\{?\.?([\w+-]*)")
+_PRE = re.compile(r"[ \t>*-]{0,12}(?:<\w{1,12}[^<>\n]{0,200}>[ \t]{0,8}){0,3}<pre\b", re.IGNORECASE)
+_PRE_END = "</pre>"
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)")
 CLAUSE_END = re.compile(r"[.;!?]\s")  # "Do not skip this. Run x" warns about skipping, not about x
 BAD_MARK = re.compile(rf"[\s\-*+>\d.)]*{MARKS}")
@@ -121,7 +123,7 @@ class TextLayout:
         return self.lines[max(0, line - 1 - count) : line - 1]
 
     @cached_property
-    def _original_lines(self) -> list[str]:
+    def original_lines(self) -> list[str]:
         return self._original.split("\n")
 
 
@@ -141,7 +143,7 @@ class ScriptLayout(TextLayout):
 
     @cached_property
     def _syntax(self) -> SourceSyntax:
-        return SourceSyntax(self._original_lines, self._language)
+        return SourceSyntax(self.original_lines, self._language)
 
     def at(self, span: Span) -> Place:
         if self._syntax.is_comment(span, self.lines):
@@ -150,7 +152,8 @@ class ScriptLayout(TextLayout):
             searched = is_searched_for(self.lines[span.line - 1], span)
             return Place(self.kinds, Excuse.COMMENT if searched else Excuse.NONE)
         if self._strings_are_data and self._syntax.is_string(span, self.lines):
-            return Place(self.kinds, Excuse.DATA)
+            before = self.lines[span.line - 1][max(0, span.column - 1 - WINDOW) : span.column - 1]
+            return Place(self.kinds, Excuse.DATA, told=tells_to_run(before))
         return Place(self.kinds)
 
 
@@ -163,28 +166,35 @@ class MarkdownLayout(TextLayout):
         self._ticks: dict[int, list[int]] = {}
 
     @cached_property
-    def _blocks(self) -> list[Block]:
+    def blocks(self) -> list[Block]:
         return read_blocks(self.lines, title_counts=not self._is_skill_page)
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [block.first for block in self._blocks]
+        return [block.first for block in self.blocks]
 
     @cached_property
     def _hidden(self) -> list[tuple[int, int]]:
-        return [span for span in hidden_lines(self.text) if not self._blocks[self._block_index(span[0])].fence]
+        return [span for span in hidden_lines(self.text) if not self.blocks[self._block_index(span[0])].fence]
 
     def _block_index(self, line: int) -> int:
         return bisect_right(self._starts, line) - 1
 
     def at(self, span: Span) -> Place:
         index = self._block_index(span.line)
-        block = self._blocks[index]
+        block = self.blocks[index]
         if block.fence:
             return self._in_fence(index, block, span)
         if self._is_hidden(span.line):
             return Place(HIDDEN)
         return self._in_prose(block, self.lines[span.line - 1], span.line, span.column)
+
+    def code_blocks(self) -> Iterator[tuple[int, int, Block]]:
+        """First and last line of the text in each block of code."""
+        ends = [*(start - 1 for start in self._starts[1:]), len(self.lines)]
+        for block, end in zip(self.blocks, ends, strict=True):
+            if block.fence:
+                yield block.first + 1, end, block
 
     def _is_hidden(self, line: int) -> bool:
         index = bisect_right(self._hidden, (line, len(self.lines) + 1)) - 1
@@ -209,7 +219,7 @@ class MarkdownLayout(TextLayout):
     def _fence_syntax(self, index: int, block: Block) -> SourceSyntax:
         if index not in self._fences:
             end = self._starts[index + 1] - 1 if index + 1 < len(self._starts) else len(self.lines)
-            lines = self._original_lines[block.first : end]
+            lines = self.original_lines[block.first : end]
             language = "" if _is_left_early(self.lines[block.first - 1], lines) else block.language
             self._fences[index] = SourceSyntax(lines, language, block.first + 1)
         return self._fences[index]
@@ -259,12 +269,21 @@ def read_blocks(lines: list[str], title_counts: bool = False) -> list[Block]:
     fence = ""
     for number, text in enumerate(lines, start=1):
         opened = FENCE.match(text) if ("```" in text or "~~~" in text) else None
+        if fence == _PRE_END:
+            if _PRE_END in text.lower():
+                fence = ""
+                blocks.append(Block(number + 1, PROSE, False, any(headings.values())))
+            continue
         if fence:
             if opened and opened.group(1).startswith(fence) and not opened.group(2):
                 fence = ""
                 blocks.append(Block(number + 1, PROSE, False, any(headings.values())))
             continue
-        if opened:
+        if "<" in text and _PRE.match(text):
+            fence = _PRE_END if _PRE_END not in text.lower() else ""
+            blocks.append(Block(number, PLAIN, True, any(headings.values()) or _lead_in_warns(lines, number)))
+            blocks += [] if fence else [Block(number + 1, PROSE, False, any(headings.values()))]
+        elif opened:
             fence = opened.group(1)
             documented = any(headings.values()) or _lead_in_warns(lines, number)
             tag = opened.group(2).lower()

@@ -2,7 +2,9 @@
 
 import re
 
-MARKS = "[❌🚫⛔⚠✗✘]"
+from shared.scanner.anchored import AnchoredPattern
+
+MARKS = "[❌🚫⛔✗✘]"  # not ⚠, which marks what matters, malicious demands included
 BAD = "bad|wrong|incorrect|unsafe|insecure|dangerous|harmful|risky|suspicious|malicious|malware|vulnerab\\w+"
 ATTACK = "attacks?|attackers?|adversar\\w+|exploit\\w*|injections?|payloads?|indicators?|red flags?|anti-?patterns?"
 FORBID = "never|avoid|don'?t|do not|must not|instead of"
@@ -53,17 +55,18 @@ FORBIDS = re.compile(
     re.IGNORECASE,
 )
 # A script that reads its own text may run its own comments.
-READS_ITSELF = re.compile(
+_READS_ITSELF = re.compile(
     r"\b(?:sed|grep|awk|tail|head|cat|cut|tac|tr|source|bash|sh|perl|python3?)\b[^\n]{0,80}(?:\$0|\$\{0|BASH_SOURCE)"
     r"|<\s?[\"']?(?:\$0|\$\{0|\$\{?BASH_SOURCE)|__doc__|\bgetsource|\bgetdoc|\bgetcomments|PSCommandPath|%~f0|__DATA__"
     r"|(?:open|read\w{0,12}|Path)\(\s?(?:__file__|__filename|\$0|sys\.argv\[0\])|\.\./__file__|tokenize\."
 )
+READS_ITSELF = AnchoredPattern("reads itself", _READS_ITSELF)
 # A shell script that may run what another command prints.
 RUNS_OUTPUT = re.compile(r"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:ba|z|da|k|a|fi)?sh\b|\b(?:eval|source)\b|<\(")
 # The module that starts programs in JavaScript is named in a string.
 LOADS_STARTER = re.compile(r"[\"'`](?:node:)?(?:child_process|vm|worker_threads|execa|zx|shelljs|cross-spawn)[\"'`/]")
 # A file that starts programs, or evaluates text: a string of its skill may be what is started.
-STARTS_PROGRAMS = re.compile(
+_STARTS_PROGRAMS = re.compile(
     r"\b(?:exec\w{0,12}|eval|system|popen\w{0,2}|spawn\w{0,8}|(?<!\.)compile|getattr|shell_exec|passthru|proc_open|shell)\s?\("
     r"|subprocess|child_process|\bpty\b|\bvm\b|Function\(|ProcessBuilder|Process\.Start|getRuntime|exec\.Command"
     r"|Command::new|Command\(|importlib|__import__|ctypes|Open3|%x|\bqx\b|\bexeca\b|\bzx\b|shelljs|Bun\.|ShellExecute"
@@ -73,3 +76,4 @@ STARTS_PROGRAMS = re.compile(
     r"|\b(?:system|exec|execute)[ \t](?![ \t]*[=:,)\w.|&<>+*/-])",
     re.IGNORECASE,
 )
+STARTS_PROGRAMS = AnchoredPattern("starts programs", _STARTS_PROGRAMS)

@@ -17,9 +17,13 @@ MAX_BLOBS = 200
 MAX_BLOB = 200_000
 MAX_DECODED = 2_000_000
 
-_EMPTY_QUOTES = re.compile(r"(?<=[a-z])(?:''|\"\"|``)(?=[a-z])", re.IGNORECASE)
-_QUOTED_LETTER = re.compile(r"(?<=[a-z])(['\"])([a-z])\1(?=[a-z])", re.IGNORECASE)
-_BACKSLASHED = re.compile(r"(?<=[a-z])\\(?=[ac-mo-qsu-wyz])(?=[a-z]{1,6}[\s\\'\"-])")
+_ENTITY = re.compile(r"&(?:#(3[2-9]|[4-9]\d|1[01]\d|12[0-6])|#[xX]([2-7][0-9a-fA-F])|(?:verbar|vert));")
+# Each begins with a literal, which is fast to search for; what must stand before it is looked at last.
+_EMPTY_QUOTES = [re.compile(rf"{two}(?=[a-z])(?<=[a-z]{two})", re.IGNORECASE) for two in ("''", '""', "``")]
+_QUOTED_LETTER = [
+    re.compile(rf"{mark}([a-z]){mark}(?=[a-z])(?<=[a-z]{mark}[a-z]{mark})", re.IGNORECASE) for mark in "'\""
+]
+_BACKSLASHED = re.compile(r"\\(?=[ac-mo-qsu-wyz])(?=[a-z]{1,6}[\s\\'\"-])(?<=[a-z]\\)")
 _FIELD_SEPARATOR = re.compile(r"\$\{?IFS(?:%\?\?)?\}?(?:\$\d)?")
 _CONCATENATED_STRINGS = re.compile(r"(['\"])\s*(?:\+|\.(?=\s*['\"]))\s*(['\"])")
 _PATH_PIECES = re.compile(r"['\"]\s*/\s*['\"]")
@@ -29,10 +33,19 @@ _CHARACTER_CALLS = re.compile(r"(?:chr\(\s*\d{2,3}\s*\)\s*[+.]\s*){3,}chr\(\s*\d
 _CHARACTER_LIST = re.compile(
     r"(?:fromCharCode\(|\[char\[\]\]\s*\(|bytes\(\[|bytearray\(\[)\s*((?:\d{2,3}\s*,\s*){5,}\d{2,3})", re.I
 )
-_POWERSHELL_TICK = re.compile(r"(?<=[A-Za-z])`(?=[A-Za-z])")
-_BASE64_BLOB = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
-_HEX_BLOB = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){20,}(?![0-9a-fA-F])")
+_POWERSHELL_TICK = re.compile(r"`(?=[A-Za-z])(?<=[A-Za-z]`)")
+_BASE64_PADDING = re.compile(r"={0,2}")
 _BASE85_BLOB = re.compile(r"['\"]([!-~]{40,})['\"]")
+MIN_BASE64, MIN_HEX, MIN_BASE85 = 24, 40, 42
+
+
+def _letters(pattern: str) -> bytes:
+    """A table that turns the letters of a blob into one letter and all others into spaces."""
+    letter = re.compile(pattern)
+    return bytes(ord("a") if letter.match(chr(code)) else 32 for code in range(256))
+
+
+_BASE64_LETTERS, _HEX_LETTERS, _PRINTED = map(_letters, (r"[A-Za-z0-9+/_-]", "[0-9a-fA-F]", "[!-~]"))
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -54,8 +67,9 @@ def deobfuscate(text: str) -> str | None:
 def _steps() -> tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
     """The steps in order: the characters that a step requires, its pattern, its replacement."""
     return (
-        (("''", '""', "``"), _EMPTY_QUOTES, ""),
-        (("'", '"'), _QUOTED_LETTER, r"\2"),
+        (("&#", "&v"), _ENTITY, _named_character),
+        *(((two,), pattern, "") for two, pattern in zip(("''", '""', "``"), _EMPTY_QUOTES, strict=True)),
+        *(((mark,), pattern, r"\1") for mark, pattern in zip("'\"", _QUOTED_LETTER, strict=True)),
         (("IFS",), _FIELD_SEPARATOR, " "),
         (("\\",), _HEX_ESCAPE, _escaped_character),
         (("chr(",), _CHARACTER_CALLS, _called_characters),
@@ -66,6 +80,11 @@ def _steps() -> tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re
         (("join(",), _JOINED_PATH, _joined_path),
         (("/",), _PATH_PIECES, "/"),
     )
+
+
+def _named_character(match: re.Match[str]) -> str:
+    decimal, hexadecimal = match.groups()
+    return chr(int(decimal)) if decimal else chr(int(hexadecimal, 16)) if hexadecimal else "|"
 
 
 def decoded_blobs(text: str) -> list[Decoded]:
@@ -82,14 +101,29 @@ def decoded_blobs(text: str) -> list[Decoded]:
 
 
 def _candidates(text: str) -> Iterator[tuple[int, str, bytes]]:
-    for match in _BASE64_BLOB.finditer(text):
-        if (raw := _from_base64(match.group()[:MAX_BLOB])) is not None:
-            yield match.start(), "base64", raw
-    for match in _HEX_BLOB.finditer(text):
-        yield match.start(), "hex", binascii.unhexlify(match.group()[: MAX_BLOB // 2 * 2])
-    for match in _BASE85_BLOB.finditer(text):
-        if (raw := _from_base85(match.group(1)[:MAX_BLOB])) is not None:
-            yield match.start(), "base85", raw
+    data = text.encode("latin-1", "replace")  # one byte for each character
+    for start, end in _runs(data.translate(_BASE64_LETTERS), MIN_BASE64):
+        padding = _BASE64_PADDING.match(text, end)
+        blob = text[start : padding.end() if padding else end]
+        if (raw := _from_base64(blob[:MAX_BLOB])) is not None:
+            yield start, "base64", raw
+    for start, end in _runs(data.translate(_HEX_LETTERS), MIN_HEX):
+        if (end - start) % 2 == 0:
+            yield start, "hex", binascii.unhexlify(text[start : min(end, start + MAX_BLOB // 2 * 2)])
+    for start, end in _runs(data.translate(_PRINTED), MIN_BASE85):
+        for match in _BASE85_BLOB.finditer(text, start, end):
+            if (raw := _from_base85(match.group(1)[:MAX_BLOB])) is not None:
+                yield match.start(), "base85", raw
+
+
+def _runs(letters: bytes, least: int) -> Iterator[tuple[int, int]]:
+    """Where at least so many letters stand without a space. Searching for a long word reads few of its letters."""
+    word, start = b"a" * least, 0
+    while (start := letters.find(word, start)) >= 0:
+        end = letters.find(b" ", start)
+        end = len(letters) if end < 0 else end
+        yield start, end
+        start = end
 
 
 def _from_base64(blob: str) -> bytes | None:

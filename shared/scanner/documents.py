@@ -24,7 +24,14 @@ _SHELL_LINE = re.compile(r"^\s*(?:!|%%?(?:bash|sh|system|script)\b)", re.MULTILI
 
 _PDF_END = re.compile(rb"%%EOF[\s\0]*\Z")
 _PDF_STREAM = re.compile(rb"stream\r?\n")
-_PDF_TEXT = re.compile(rb"\(((?:[^()\\]|\\.)*+)\)?|(-?\d+)|\b(T[dDmj*J]|ET)\b", re.DOTALL)
+_PDF_TEXT = re.compile(rb"\(((?:[^()\\]|\\.)*+)\)?|<([0-9A-Fa-f\s]*+)>|(-?\d+)|\b(T[dDmj*J]|ET)\b", re.DOTALL)
+_PDF_PAIR = re.compile(rb"<([0-9A-Fa-f]{2,8})>\s{0,8}<([0-9A-Fa-f]{4,64})>")
+_PDF_RANGE = re.compile(
+    rb"<([0-9A-Fa-f]{2,8})>\s{0,8}<([0-9A-Fa-f]{2,8})>\s{0,8}(?:<([0-9A-Fa-f]{4,64})>|\[([0-9A-Fa-f<>\s]{0,20000})\])"
+)
+_HEX = re.compile(rb"[0-9A-Fa-f]{4,64}")
+_PDF_MAP = re.compile(rb"begin(bfchar|bfrange)\b(.*?)endbf", re.DOTALL)
+MAX_MAPS = 16  # fonts of a document that say which letters their numbers are
 _PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
 _PDF_FLATE = re.compile(rb"/(?:FlateDecode|Fl)\b")
@@ -119,6 +126,8 @@ def _encoded(text: str) -> bytes:
 def _pdf(content: bytes, budget: Budget) -> Iterator[Member]:
     """Its text as far as it is stored as such, and whether it does something when it is opened."""
     texts, active, unread = [], False, b"/Encrypt" in content[-4096:]
+    pages: list[bytes] = []
+    maps: list[dict[int, str]] = []
     for head, body in _pdf_streams(content):
         names = _PDF_ESCAPED.sub(lambda m: bytes([int(m[1], 16)]), head)
         data = _unpacked_stream(names, body, budget)
@@ -126,6 +135,10 @@ def _pdf(content: bytes, budget: Budget) -> Iterator[Member]:
         unread = unread or (data is None and not any(mark in names for mark in _PDF_PICTURE))
         active = active or bool(_PDF_ACTIVE.search(names) or _PDF_ACTIVE.search(data or b""))
         texts.append(_drawn_text(data or b""))
+        pages += [data] if data and b"ET" in data and b"<" in data else []
+        maps += [_letters_in(data)] if data and b"endbf" in data else []
+    texts += [_mapped_text(page, letters) for letters in maps[:MAX_MAPS] for page in pages]
+    unread = unread or len(maps) > MAX_MAPS
     yield Member("text.txt", "\n".join(filter(None, texts)).encode("utf-8", "replace"))
     if active:
         yield Member("", problem="runs something when it is opened", rule="FILE-MACRO")
@@ -165,12 +178,52 @@ def _drawn_text(data: bytes) -> str:
     if b"ET" not in data:
         return ""
     pieces = []
-    for string, number, operator in _PDF_TEXT.findall(data):
-        if string:
-            pieces.append(re.sub(rb"\\([()\\])", rb"\1", string).decode("latin-1"))
+    for string, code, number, operator in _PDF_TEXT.findall(data):
+        if string or code:
+            pieces.append(_unescaped(string, code).decode("latin-1"))
         elif operator and operator not in (b"Tj", b"TJ"):
             pieces.append("\n")
         elif number and int(number[:9]) < _WIDE_GAP:
             pieces.append(" ")
     text = _GLYPH_NUMBER.sub("", "".join(pieces))  # of fonts that number their letters as they like
     return re.sub(r"\n+", "\n", text).strip()
+
+
+def _unescaped(string: bytes, code: bytes) -> bytes:
+    if not code:
+        return re.sub(rb"\\([()\\])", rb"\1", string)
+    digits = b"".join(code.split())
+    return binascii.unhexlify(digits + b"0" * (len(digits) % 2))
+
+
+def _letters_in(data: bytes) -> dict[int, str]:
+    """What the numbers of a font stand for (its ToUnicode map)."""
+    letters: dict[int, str] = {}
+    for kind, body in _PDF_MAP.findall(data):
+        if kind == b"bfchar":
+            letters |= {int(code, 16): _letter(letter) for code, letter in _PDF_PAIR.findall(body)}
+            continue
+        for first, last, letter, listed in _PDF_RANGE.findall(body):
+            codes = range(int(first, 16), min(int(last, 16), int(first, 16) + 255) + 1)
+            several = map(_letter, _HEX.findall(listed)) if listed else (_letter(letter, n) for n in range(len(codes)))
+            letters |= dict(zip(codes, several, strict=False))
+    return letters
+
+
+def _letter(code: bytes, further: int = 0) -> str:
+    text = _unescaped(b"", code).decode("utf-16-be", "replace")
+    return text[:-1] + chr(min(ord(text[-1]) + further, 0xFFFD)) if text else ""
+
+
+def _mapped_text(page: bytes, letters: dict[int, str]) -> str:
+    """The page as it reads in that font, with numbers of two bytes."""
+    pieces = []
+    for string, code, number, operator in _PDF_TEXT.findall(page):
+        if string or code:
+            raw = _unescaped(string, code)
+            pieces += [letters.get(int.from_bytes(raw[at : at + 2]), "") for at in range(0, len(raw), 2)]
+        elif operator and operator not in (b"Tj", b"TJ"):
+            pieces.append("\n")
+        elif number and int(number[:9]) < _WIDE_GAP:
+            pieces.append(" ")
+    return re.sub(r"\n+", "\n", "".join(pieces)).strip()

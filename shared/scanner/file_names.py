@@ -38,7 +38,7 @@ def same_place(path: str) -> str:
 
 def leads_elsewhere(path: str) -> bool:
     """Out of its folder on some system, or to a name that cannot be shown."""
-    return bool(_UNSAFE.search(path)) or not path.isprintable()
+    return bool(_UNSAFE.search(path)) or not _is_shown(path)
 
 
 def clashes(paths: Iterable[str]) -> list[str]:
@@ -94,9 +94,14 @@ def _is_odd(name: str) -> bool:
         name.startswith(("-", " "))
         or name.endswith((" ", "."))
         or ":" in name
-        or not name.isprintable()
+        or not _is_shown(name)
         or bool(_RESERVED.match(name.casefold()))
     )
+
+
+def _is_shown(name: str) -> bool:
+    """A space of another width is shown, as in the names that macOS gives to screenshots."""
+    return name.isprintable() or all(c.isprintable() or unicodedata.category(c) == "Zs" for c in name)
 
 
 def _same_name(name: str) -> str:

@@ -31,6 +31,8 @@ _WORD = re.compile(r"[!-~]{2,}")
 _RUN = re.compile(r"[\t -~]{4}")
 _PRINTABLE_RUN = re.compile(rb"[\t\n\r -~]{24,}")
 _LETTERS = re.compile(rb"[A-Za-z]{3}")
+_SHORT_RUN = re.compile(r"[\t\n\r -~]{6,}")
+_TWO_LETTERS = re.compile(r"[A-Za-z]{2}")
 
 
 def text_of(content: bytes) -> str:
@@ -63,6 +65,11 @@ def strings_in(content: bytes) -> str:
     """The runs of printable characters in a picture, font or sound: where a script could be kept."""
     runs = (run.decode("ascii") for run in _PRINTABLE_RUN.findall(content) if _LETTERS.search(run))
     return "\n".join(runs)
+
+
+def commands_in(text: str) -> str:
+    """What an interpreter that is given data could make sense of. The rest of it is noise to every reader."""
+    return "\n".join(run for run in _SHORT_RUN.findall(text) if _TWO_LETTERS.search(run))
 
 
 def _narrow(content: bytes) -> str:

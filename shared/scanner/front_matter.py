@@ -16,6 +16,7 @@ MAX_DEPTH = 12
 MAX_ALIASES = 20
 MAX_NAME, SPEC_NAME = 128, 64
 MAX_DESCRIPTION, SPEC_DESCRIPTION = 8_000, 1_024
+MAX_LICENSE, SPEC_COMPATIBILITY = 200, 500
 SPEC_NAME_FORM = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SEMVER = re.compile(r"v?\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.+-]{1,60})?")
 KNOWN_KEYS = {
@@ -49,13 +50,14 @@ def read_front_matter(text: str | None, folder: str = "") -> FrontMatter:
     if parts is None:
         return FrontMatter(errors=("SKILL.md does not begin with front matter between two lines of ---",))
     try:
-        fields, warnings = _fields(parts[0])
+        fields, warnings = read_fields(parts[0])
     except UnsafeYaml as error:
         return FrontMatter(errors=(str(error),))
     return _checked(fields, warnings, folder)
 
 
-def _fields(source: str) -> tuple[dict[str, Any], list[str]]:
+def read_fields(source: str) -> tuple[dict[str, Any], list[str]]:
+    """As YAML reads them, and what is wrong with the YAML itself. Raises UnsafeYaml."""
     if len(source) > MAX_BYTES:
         raise UnsafeYaml(f"front matter is larger than {MAX_BYTES} characters")
     try:
@@ -98,6 +100,8 @@ def _checked(fields: dict[str, Any], warnings: list[str], folder: str) -> FrontM
         category=_text(metadata.get("category") or fields.get("category"))[:60].lower() or "other",
         tags=_words(metadata.get("tags") or fields.get("tags")),
         allowed_tools=_words(fields.get("allowed-tools") or fields.get("tools"), limit=100),
+        license=_text(fields.get("license"))[:MAX_LICENSE],
+        compatibility=_text(fields.get("compatibility"))[:SPEC_COMPATIBILITY],
         errors=tuple(_errors(name, description)),
         warnings=tuple(warnings + _warnings(fields, name, description, version, folder)),
     )
@@ -123,6 +127,9 @@ def _warnings(fields: dict[str, Any], name: str, description: str, version: str,
         "the name differs from the name of its folder": name and folder and name != folder,
         f"the description is longer than {SPEC_DESCRIPTION} characters": len(description) > SPEC_DESCRIPTION,
         "the version is not a semantic version": version and not SEMVER.fullmatch(version),
+        "the license is not text": fields.get("license") is not None and not _text(fields.get("license")),
+        f"the compatibility is longer than {SPEC_COMPATIBILITY} characters": len(_text(fields.get("compatibility")))
+        > SPEC_COMPATIBILITY,
     }
     unknown = sorted(str(key)[:40] for key in fields if key not in KNOWN_KEYS)
     found = [text for text, broken in checks.items() if broken]

@@ -10,10 +10,13 @@ ZERO_WIDTH_RUN = re.compile("[\u200b-\u200d\u2060\ufeff\u180e\u2061-\u2064]{4,}"
 VARIATION_RUN = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
 # A flag emoji is spelled in tag characters after a black flag; that is what they are for.
 FLAG_EMOJI = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,8}\U000e007f")
+# Any character that one of these patterns requires.
+_UNSEEN = re.compile("[\u00ad\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff\U000e0001-\U000e01ef]")
 SPLIT_WORD = re.compile("(?<=[A-Za-z])[\u200b\u200c\u2060\ufeff\u180e\u00ad]+(?=[A-Za-z])")
 MIN_SPLIT_WORDS = 4
 MIN_MIXED_WORDS = 3
 MIN_WORD_LENGTH = 4
+MAX_REPLACED = 40  # different letters: for more, one pass over the text is faster than one per letter
 WORD = re.compile(r"[A-Za-z\u0370-\u04ff]+")
 
 # Letters that look like Latin ones: only those that people confuse in running text.
@@ -24,6 +27,7 @@ LOOK_ALIKES = dict(
         strict=True,
     )
 )
+_LOOK_ALIKES = frozenset(LOOK_ALIKES)
 _INVISIBLE = [*range(0x200B, 0x2010), *range(0x2060, 0x2065), 0xFEFF, 0x180E, 0xAD, 0x34F]
 _INVISIBLE += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _PLAIN = {ord(alike): letter for alike, letter in LOOK_ALIKES.items()}
@@ -56,12 +60,21 @@ _FOLDING = _Folding(_PLAIN)
 
 def plain(text: str) -> str:
     """Text as an agent understands it. The number of lines never changes."""
-    return text if text.isascii() and not _CONTROL.search(text) else text.translate(_FOLDING)
+    if text.isascii() and not _CONTROL.search(text):
+        return text
+    odd = [c for c in set(text) if not c.isascii() or _CONTROL.match(c)]
+    if len(odd) > MAX_REPLACED:
+        return text.translate(_FOLDING)
+    for c in odd:  # a replacement is never replaced again: it is printable ASCII, or the same letter
+        folded = _FOLDING[ord(c)]
+        if folded != ord(c):
+            text = text.replace(c, folded if isinstance(folded, str) else "")
+    return text
 
 
 def mixed_script_words(text: str) -> list[str]:
     """Words in which one script imitates another, like a Cyrillic а in a Latin name."""
-    if text.isascii():
+    if text.isascii() or _LOOK_ALIKES.isdisjoint(text):
         return []
     return [word for word in WORD.findall(text) if not word.isascii() and _imitates(word)]
 
@@ -78,7 +91,9 @@ def spelled_in_tags(text: str) -> str:
 
 def find_hidden(text: str) -> list[tuple[str, int, str]]:
     """(rule, offset, excerpt) for the first of each kind of hidden character in a text."""
-    found = []
+    found: list[tuple[str, int, str]] = []
+    if not _UNSEEN.search(text) and _LOOK_ALIKES.isdisjoint(text):
+        return found
     cleaned = FLAG_EMOJI.sub(lambda m: " " * len(m.group()), text)
     if (match := TAG_CHARACTERS.search(cleaned)) and len(match.group()) >= 3:
         found.append(("UNICODE-TAGS", match.start(), f"hidden text: {spelled_in_tags(cleaned)[:200]}"))

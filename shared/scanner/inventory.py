@@ -12,9 +12,10 @@ from pathlib import PurePosixPath
 import msgspec
 
 from shared.scanner.archives import Budget, Member, is_archive, read_archive
+from shared.scanner.computed_runs import SkillCode
 from shared.scanner.documents import OFFICE, document_parts, is_opaque_part, office_text
 from shared.scanner.file_names import leads_elsewhere, name_findings
-from shared.scanner.file_text import is_readable, strings_in, text_of, unix_lines
+from shared.scanner.file_text import commands_in, is_readable, strings_in, text_of, unix_lines
 from shared.scanner.media import MEDIA_KINDS, MEDIA_SUFFIXES, media_kind
 from shared.scanner.report import ScannedFile
 from shared.scanner.used_files import UsedFiles
@@ -171,8 +172,9 @@ def _with_used_media(items: list[Item], files: Mapping[str, bytes]) -> list[Item
     media = [item.record.path for item in items if item.record.skipped in SHOWN and item.record.path in files]
     if not media:
         return items
-    used = UsedFiles((item.text for item in items if item.text is not None and not item.record.skipped), media)
-    run = {path for path in media if used.has(path)}
+    texts = [(item.record.path, item.text) for item in items if item.text is not None and not item.record.skipped]
+    used, code = UsedFiles((text for _, text in texts), media), SkillCode(texts, media)
+    run = {path for path in media if used.has(path) or code.runs(path)}
     return [_as_used(item, files[item.record.path]) if item.record.path in run else item for item in items]
 
 
@@ -181,7 +183,8 @@ def _as_used(item: Item, content: bytes) -> Item:
     text = text_of(content)
     if is_readable(text):
         return Item(record, text)
-    return Item(record, text, "FILE-USED-DATA", _name(record), False, "not read: data that is run or followed")
+    commands = commands_in(text)  # a program finds nothing else in it, and letters by chance are no look-alikes
+    return Item(record, commands, "FILE-USED-DATA", _name(record), False, "not read: data that is run or followed")
 
 
 def _named(files: Mapping[str, bytes], records: Mapping[str, ScannedFile]) -> Iterator[Item]:

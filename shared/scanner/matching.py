@@ -6,14 +6,15 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, count
+from operator import add
 
 import msgspec
 import yara_x
 
 from shared.scanner import decoding, hidden_text
-from shared.scanner.context import HIDDEN, Excuse, Place, TextLayout, text_layout_for
-from shared.scanner.pack import Rule, load_exclusions, load_matcher, load_pack, rule_id_of
+from shared.scanner.context import HIDDEN, Excuse, MarkdownLayout, Place, TextLayout, text_layout_for
+from shared.scanner.pack import Rule, load_exclusions, load_listened, load_matcher, load_orders, load_pack, rule_id_of
 from shared.scanner.report import ACTION_ORDER, Action
 from shared.scanner.syntax import Span
 from shared.scanner.trust import is_trusted_command
@@ -23,11 +24,21 @@ _scanners = threading.local()
 EXCERPT_LENGTH = 160
 # A backslash (a tick, a caret) at the end of a line continues the command. Two spaces replace the two bytes, so that
 # offsets stay valid.
-CONTINUATION = re.compile(rb"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
+CONTINUATIONS = {
+    b"\\\n": re.compile(rb"\\\n(?=[ \t]*\S)"),
+    b"`\n": re.compile(rb"`\n(?=[ \t]*\S)(?<!``\n)"),
+    b"^\n": re.compile(rb"\^\n(?=[ \t]*\S)"),
+}
 CONTINUED = re.compile(r"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
-NEWLINE = re.compile(rb"\n")
+FENCE_LINE = re.compile(rb"^[ \t>]{0,12}(?:[-*+] |\d{1,3}[.)] )?(?:```|~~~)[^\n]*", re.MULTILINE)
+# The end of a line inside a paragraph: the next one begins with a word, and the sentence has not ended.
+WRAP = re.compile(rb"(?<=[^\s.!?|])\n[ \t]{0,12}(?=[^\s\-*+#>|`~\d=])")
+# What has a listener is looked for only near an address: directives.py looks six lines ahead and four back for one.
+ADDRESS_MARK = re.compile(rb"://|@")
+LINES_BEFORE_ADDRESS, LINES_AFTER_ADDRESS = 8, 20
 CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 MAX_MATCHED = 4000
+PRINTED_FOR_USERS = "remote code"  # the kind of command that a program has its user run by printing it
 
 
 class TooManyMatches(Exception):
@@ -60,11 +71,17 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.place.documented or (self.place.quoted and self.rule.is_sentence))
 
     @property
+    def is_described(self) -> bool:
+        """Excused by its place, and nobody is told to do it."""
+        return not self.live and not self.place.told
+
+    @property
     def action(self) -> Action:
         """What its place leaves of the rule's action. Only syntax turns a block into a note; words leave a question."""
         if self.live:
             return self.rule.action
-        if self.place.excuse is Excuse.LESSON and self.rule.action is Action.REVIEW:
+        is_printed = self.place.excuse is Excuse.DATA and self.place.told and self.rule.category == PRINTED_FOR_USERS
+        if self.rule.action is Action.REVIEW and (self.place.excuse is Excuse.LESSON or is_printed):
             return Action.REVIEW
         if self.rule.action is not Action.BLOCK or (self.place.excuse is Excuse.COMMENT and not self.place.told):
             return Action.NOTE
@@ -91,7 +108,7 @@ class _Match(msgspec.Struct, frozen=True):
     end: int
 
 
-class TextFile(msgspec.Struct, frozen=True):
+class TextFile(msgspec.Struct, frozen=True, dict=True):
     """`text` is matched: what an agent reads. `original` is quoted and decoded."""
 
     path: str
@@ -100,13 +117,20 @@ class TextFile(msgspec.Struct, frozen=True):
     starts_programs: bool = True  # a file of the skill does, so its strings may be commands
     run_as_commands: bool = False  # by a program of another language than its name says
 
+    @cached_property
+    def layout(self) -> TextLayout:
+        return text_layout_for(self.path, self.text, self.original, self.starts_programs, self.run_as_commands)
+
 
 def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     """All hits in a file: as written, deobfuscated, and inside decoded blobs."""
-    layout = text_layout_for(file.path, file.text, file.original, file.starts_programs, file.run_as_commands)
-    original = file.original.split("\n")
+    layout = file.layout
+    original = layout.original_lines
     hits = _hits_in(file.path, layout, file.text, [original], deadline)
     seen = {(hit.rule.id, hit.line) for hit in hits}
+    if isinstance(layout, MarkdownLayout):
+        found = _hits_in(file.path, layout, file.text, [original], deadline, sentences=True)
+        hits += [hit for hit in found if (hit.rule.id, hit.line) not in seen]
     if (plain := decoding.deobfuscate(file.text)) is not None:
         found = _hits_in(file.path, layout, plain, [original, plain.split("\n")], deadline, rewritten=True)
         hits += [hit for hit in found if (hit.rule.id, hit.line) not in seen]
@@ -123,14 +147,20 @@ def _hits_in(
     readings: list[list[str]],
     deadline: Deadline,
     rewritten: bool = False,
+    sentences: bool = False,
 ) -> list[Hit]:
-    """`readings` are the lines whose addresses must be trusted for a match not to count."""
+    """`readings` are the lines whose addresses must be trusted for a match not to count. `sentences`: only those that
+    go on over the end of a line."""
     data = text.encode("utf-8", "surrogatepass").lower()
     rules = load_pack().rules
-    lines, commands = _Lines(data), _Lines(CONTINUATION.sub(b"  ", data))
+    lines = _Lines(data)
+    commands = _Lines(unwrapped(data)) if sentences else _joined_lines(lines)
+    if sentences and commands.data == data:
+        return []
     trusted = _TrustedLines(readings, lines, commands)
     hits: dict[tuple[str, int], Hit] = {}
-    for match in _matches(commands, deadline):
+    near = _near_addresses(lines, commands.data)
+    for match in _matches(commands, near, deadline, load_orders if sentences else load_matcher):
         rule = rules[match.rule]
         line, column = lines.locate(match.start)
         known = hits.get((rule.id, line))
@@ -154,6 +184,30 @@ def _hits_in(
     return list(hits.values())
 
 
+def hit_at(file: TextFile, rule_id: str, line: int, last: int, column: int) -> Hit:
+    """A hit that code found instead of a pattern: whole lines (column 0), or what begins in a column of one."""
+    layout = file.layout
+    text = layout.lines[line - 1]
+    start = column or len(text) - len(text.lstrip()) + 1
+    return Hit(
+        rule=load_pack().rules[rule_id],
+        path=file.path,
+        line=line,
+        column=start,
+        command=line,
+        text="\n".join(layout.lines[line - 1 : last])[:MAX_MATCHED].lower(),
+        excerpt=excerpt_of(text, start),
+        place=layout.at(Span(line, column, line, column + 1)) if column else layout.whole_line(line),
+    )
+
+
+def _joined_lines(lines: "_Lines") -> "_Lines":
+    joined = lines.data
+    for mark, pattern in CONTINUATIONS.items():
+        joined = pattern.sub(b"  ", joined) if mark in joined else joined
+    return lines if joined == lines.data else _Lines(joined)
+
+
 def _more_serious(hit: Hit, known: Hit) -> bool:
     return hit.live or ACTION_ORDER.index(hit.action) < ACTION_ORDER.index(known.action)
 
@@ -166,8 +220,9 @@ def _hits_in_blob(path: str, layout: TextLayout, blob: decoding.Decoded, deadlin
     """Encoded text was meant not to be read, so it counts as hidden wherever the blob is."""
     text = hidden_text.plain(blob.text)
     data = text.encode("utf-8", "surrogatepass").lower()
-    commands = _Lines(CONTINUATION.sub(b"  ", data))
-    trusted = _TrustedLines([blob.text.split("\n")], _Lines(data), commands)
+    lines = _Lines(data)
+    commands = _joined_lines(lines)
+    trusted = _TrustedLines([blob.text.split("\n")], lines, commands)
     rules = load_pack().rules
     around = layout.whole_line(blob.line)
     return [
@@ -181,7 +236,7 @@ def _hits_in_blob(path: str, layout: TextLayout, blob: decoding.Decoded, deadlin
             excerpt=f"{blob.encoding} of: {excerpt_of(' '.join(text[:1000].split()), 1)}",
             place=Place(HIDDEN, around.excuse),
         )
-        for match in _matches(commands, deadline)
+        for match in _matches(commands, commands.data, deadline)
         if not trusted.excuse(rules[match.rule], match)
     ]
 
@@ -213,12 +268,41 @@ def _joined_command(lines: list[str]) -> str:
     return CONTINUED.sub("  ", "\n".join(lines))
 
 
-def _matches(commands: "_Lines", deadline: Deadline) -> list[_Match]:
+def unwrapped(data: bytes) -> bytes:
+    """A page whose paragraphs have no line breaks, with all else where it was. Blocks of code stay as they are."""
+    parts, start, in_fence = [], 0, False
+    for fence in FENCE_LINE.finditer(data):
+        part = data[start : fence.start()]
+        parts += [part if in_fence else WRAP.sub(_spaces, part), fence.group()]
+        start, in_fence = fence.end(), not in_fence
+    return b"".join([*parts, data[start:] if in_fence else WRAP.sub(_spaces, data[start:])])
+
+
+def _spaces(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match.group())
+
+
+def _matches(
+    commands: "_Lines", near_addresses: bytes, deadline: Deadline, load: Callable[[], yara_x.Rules] = load_matcher
+) -> list[_Match]:
     # The added newline ends the last command of a file without one.
-    matches = list(_yara_matches(load_matcher, commands.data + b"\n", deadline))
+    matches = list(_yara_matches(load, commands.data + b"\n", deadline))
+    matches += _yara_matches(load_listened, near_addresses + b"\n", deadline) if near_addresses else ()
     exclusions = _exclusions(matches, commands, deadline)
     counted = [m for m in matches if m.rule not in exclusions or not exclusions[m.rule].touch(m)]
     return sorted(counted, key=lambda m: (m.start, m.rule))
+
+
+def _near_addresses(lines: "_Lines", commands: bytes) -> bytes:
+    """The lines to which an address may belong, where they were, with nothing between them; empty without any."""
+    parts, at = [], 0
+    for mark in ADDRESS_MARK.finditer(lines.data):
+        line = lines.line_of(mark.start())
+        start, end = lines.start_of(line - LINES_BEFORE_ADDRESS), lines.start_of(line + LINES_AFTER_ADDRESS)
+        if end > at:
+            parts += [b"\0" * (start - at), commands[max(start, at) : end]]
+            at = end
+    return b"".join(parts)
 
 
 def _exclusions(matches: list[_Match], commands: "_Lines", deadline: Deadline) -> dict[str, "_Spans"]:
@@ -291,11 +375,15 @@ class _Lines:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self._starts = [0, *(m.end() for m in NEWLINE.finditer(data))]
+        self._starts = [0, *map(add, accumulate(map(len, data.split(b"\n"))), count(1))][:-1]
         self._is_ascii = data.isascii()
 
     def line_of(self, offset: int) -> int:
         return bisect_right(self._starts, offset)
+
+    def start_of(self, line: int) -> int:
+        """Of the first line for any before it, and the end of the text for any behind the last."""
+        return self._starts[max(1, line) - 1] if line <= len(self._starts) else len(self.data)
 
     def locate(self, offset: int) -> tuple[int, int]:
         line = self.line_of(offset)

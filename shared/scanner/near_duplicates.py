@@ -14,19 +14,30 @@ SHINGLE = 3
 MIN_SIMILARITY = 0.7
 MAX_TEXT = 400_000  # enough to recognise a copy; hashing all of a large skill would take longer than scanning it
 WORD = re.compile(r"[^\W_]+")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+MAX_REPLACED = 100  # different marks: for more, one pass over the text is faster than one per mark
+ENOUGH = 1000  # hashes
+# Every ASCII mark becomes a space; the bytes of other letters stay.
+_SEPARATED = bytes(code if code >= 128 or chr(code).isalnum() else 32 for code in range(256))
 
 Signature = tuple[int, ...]
 
 
 def signature_of(text: str) -> Signature:
     """Line ends, case, punctuation and the byte order mark make no difference."""
-    words = WORD.findall(text[:MAX_TEXT].lower())
+    hashes = _shingle_hashes(_words(text[:MAX_TEXT].lower()))
+    # A few hundred of the smallest values fill all slots; only a text that repeats itself needs the others.
+    limit = (ENOUGH << 32) // max(ENOUGH, len(hashes))
+    smallest = [value for value in hashes if value < limit]
+    slots = _slots_of(smallest)
+    return _filled(slots if len(smallest) == len(hashes) or -1 not in slots else _slots_of(hashes))
+
+
+def _slots_of(hashes: list[int]) -> list[int]:
     slots = [-1] * SLOTS
-    for value in _shingle_hashes(words):
-        slot, rest = value % SLOTS, value // SLOTS
-        if slots[slot] < 0 or rest < slots[slot]:
-            slots[slot] = rest
-    return _filled(slots)
+    for value in sorted(hashes, reverse=True):  # the smallest value of a slot is the last one that it gets
+        slots[value % SLOTS] = value // SLOTS
+    return slots
 
 
 def similar_to(
@@ -52,9 +63,21 @@ def bands(signature: Sequence[int]) -> list[str]:
     return [f"{number}:{zlib.crc32(repr(tuple(row)).encode()):08x}" for number, row in enumerate(rows)]
 
 
-def _shingle_hashes(words: list[str]) -> list[int]:
-    count = max(1, len(words) - SHINGLE + 1) if words else 0
-    return [zlib.crc32(" ".join(words[start : start + SHINGLE]).encode("utf-8", "replace")) for start in range(count)]
+def _words(text: str) -> list[bytes]:
+    if text.isascii():
+        return text.encode().translate(_SEPARATED).split()
+    marks = [mark for mark in set("".join(_NOT_ASCII.findall(text))) if not mark.isalnum()]
+    if len(marks) > MAX_REPLACED:
+        return [word.encode("utf-8", "replace") for word in WORD.findall(text)]
+    for mark in marks:
+        text = text.replace(mark, " ")
+    return text.encode().translate(_SEPARATED).split()
+
+
+def _shingle_hashes(words: list[bytes]) -> list[int]:
+    if len(words) < SHINGLE:
+        return [zlib.crc32(b" ".join(words))] if words else []
+    return list(map(zlib.crc32, map(b" ".join, zip(*(words[first:] for first in range(SHINGLE)), strict=False))))
 
 
 def _filled(slots: list[int]) -> Signature:

@@ -9,13 +9,18 @@ import io
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
 import yara_x
 
-from shared.scanner.report import Action, Severity
+from shared.scanner import hidden_text
+from shared.scanner.anchors import ANCHORS
+from shared.scanner.calibration import Calibration, standing_for
+from shared.scanner.flow_words import WORD_LISTS
+from shared.scanner.host_table import HostTable, host_table
+from shared.scanner.report import Action, Severity, Standing
 
 RULES_DIR = Path(__file__).parent / "rules"
 COMPILED_PACK = Path(__file__).parent / "rules.pack"
@@ -29,6 +34,8 @@ PRESENTATION = {
     "scan_process.py",
     "scan_runner.py",
 }
+CALIBRATION = "calibration.yaml"
+PUBLISHERS = "publishers"  # of the lists of hosts, the one where anybody publishes
 RELEASE = "2026.11"
 # A literal space (group 1) without a quantifier; escapes and character classes are skipped.
 _SPACE_OR_OTHER = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|( )(?![?*+{])")
@@ -51,11 +58,22 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     patterns: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()  # a match that overlaps one of these does not count
     where: tuple[str, ...] = ("command", "code", "config", "prose", "hidden")
-    certain: bool = False
+    certain: bool = False  # claimed; the calibration must bear it out
+    policy: Literal["", "hidden", "unread", "unsafe", "known", "careless", "forbidden"] = (
+        ""  # why figures do not matter, decision 18
+    )
     documentable: bool = True  # a match in a warning or a bad example is a note
     trusted: str = ""  # the list of hosts in trusted.yaml for which a match does not count
     all_of: tuple[str, ...] = ()  # a composite: these signals must occur together ...
     within: str = ""  # ... in "line", "near" (some lines), "file" or "skill"
+    told: bool = False  # counts only in a sentence that orders it
+    listener: Literal["", "stranger", "download"] = (
+        ""  # counts only with such an address: of a stranger, to get a program
+    )
+
+    @property
+    def is_directive(self) -> bool:
+        return self.told or bool(self.listener)
 
     @property
     def is_sentence(self) -> bool:
@@ -68,8 +86,13 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
     rules: dict[str, Rule]
     trusted: dict[str, tuple[str, ...]]
     packages: dict[str, tuple[str, ...]]
+    hosts: HostTable
+    standings: dict[str, Standing]
     compiled: bytes
+    listened: bytes  # the patterns that count only with an address near them
+    orders: bytes  # the patterns for sentences, which authors wrap, run again over prose without its line breaks
     exclusions: bytes  # the `unless` patterns, run only over what matched
+    anchors: dict[str, bytes]  # one compiled file for each, since each is searched for in other texts
 
 
 def read_rules(folder: Path = RULES_DIR) -> dict[str, Rule]:
@@ -96,7 +119,7 @@ def read_trusted(folder: Path = RULES_DIR) -> dict[str, tuple[str, ...]]:
     by_path, by_name = (tuple(document["publishers"][kind].split()) for kind in ("by_path", "by_name"))
     for entry in (entry for entries in document["hosts"].values() for entry in entries):
         _refuse_publisher(entry, by_path, by_name)
-    return {name: tuple(hosts) for name, hosts in document["hosts"].items()}
+    return {PUBLISHERS: (*by_path, *by_name), **{name: tuple(hosts) for name, hosts in document["hosts"].items()}}
 
 
 def _refuse_publisher(entry: str, by_path: tuple[str, ...], by_name: tuple[str, ...]) -> None:
@@ -114,6 +137,27 @@ def read_packages(folder: Path = RULES_DIR) -> dict[str, tuple[str, ...]]:
     return {name: tuple(words.split()) for name, words in lists.items()}
 
 
+def read_hosts(folder: Path = RULES_DIR) -> HostTable:
+    publishers = _load_yaml(folder / "trusted.yaml")["publishers"]
+    return host_table(_load_yaml(folder / "hosts.yaml"), _load_yaml(folder / "known_hosts.yaml"), publishers)
+
+
+def read_calibration(folder: Path = RULES_DIR) -> Calibration:
+    try:
+        return msgspec.convert(_load_yaml(folder / CALIBRATION), Calibration)
+    except FileNotFoundError:
+        return Calibration()
+    except msgspec.ValidationError as error:
+        raise RuleError(f"{CALIBRATION}: {error}") from error
+
+
+def standings_of(rules: dict[str, Rule], calibration: Calibration) -> dict[str, Standing]:
+    return {
+        rule.id: standing_for(calibration, rule.id, may_block=rule.action is Action.BLOCK, is_policy=bool(rule.policy))
+        for rule in rules.values()
+    }
+
+
 def compile_pack(folder: Path = RULES_DIR) -> Pack:
     rules = read_rules(folder)
     words = _load_yaml(folder / "vocabulary.yaml")["words"]
@@ -122,8 +166,16 @@ def compile_pack(folder: Path = RULES_DIR) -> Pack:
         rules=rules,
         trusted=read_trusted(folder),
         packages=read_packages(folder),
-        compiled=_compile({rule.id: rule.patterns for rule in rules.values()}, words),
+        hosts=read_hosts(folder),
+        standings=standings_of(rules, read_calibration(folder)),
+        compiled=_compile({rule.id: rule.patterns for rule in rules.values() if not rule.listener}, words),
+        listened=_compile({rule.id: rule.patterns for rule in rules.values() if rule.listener}, words),
+        orders=_compile(
+            {rule.id: rule.patterns for rule in rules.values() if rule.is_directive and not rule.listener}, words
+        ),
         exclusions=_compile({rule.id: rule.unless for rule in rules.values()}, words),
+        anchors={name: _compiled_anchor(f"/{pattern}/ nocase") for name, pattern in ANCHORS.items()}
+        | {name: _compiled_anchor(f"/{'|'.join(map(_as_pattern, words))}/") for name, words in WORD_LISTS.items()},
     )
 
 
@@ -131,10 +183,12 @@ def compile_pack(folder: Path = RULES_DIR) -> Pack:
 def sources_digest() -> str:
     """Digest of the rules and of the code that evaluates them: either can change verdicts."""
     here = Path(__file__).parent
-    sources = [p for p in here.glob("*.py") if p.name not in PRESENTATION] + list(RULES_DIR.glob("*.yaml"))
+    code = {path.relative_to(here).as_posix(): path for path in here.rglob("*.py")}
+    sources = {name: path for name, path in code.items() if name not in PRESENTATION}
+    sources |= {path.name: path for path in RULES_DIR.glob("*.yaml")}
     digest = hashlib.sha256()
-    for path in sorted(sources, key=lambda p: p.name):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in sorted(sources):
+        digest.update(name.encode() + b"\0" + sources[name].read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -161,6 +215,16 @@ def load_matcher() -> yara_x.Rules:
 
 
 @cache
+def load_listened() -> yara_x.Rules:
+    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().listened))
+
+
+@cache
+def load_orders() -> yara_x.Rules:
+    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().orders))
+
+
+@cache
 def load_exclusions() -> yara_x.Rules:
     return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().exclusions))
 
@@ -182,13 +246,26 @@ def _compile(patterns: dict[str, tuple[str, ...]], words: dict[str, str]) -> byt
             compiler.add_source(_yara_rule(rule_id, [expand(p, words) for p in patterns[rule_id]]))
         except yara_x.CompileError as error:
             raise RuleError(f"rule {rule_id}: {error}") from error
-    compiled = io.BytesIO()
-    compiler.build().serialize_into(compiled)
-    return compiled.getvalue()
+    return _serialized(compiler.build())
+
+
+def _compiled_anchor(pattern: str) -> bytes:
+    return _serialized(yara_x.compile(f"rule anchor {{ strings: $p = {pattern} condition: $p }}"))
+
+
+def _as_pattern(word: str) -> str:
+    return "".join(c if c.isalnum() else f"\\x{ord(c):02x}" for c in word)
+
+
+def _serialized(rules: yara_x.Rules) -> bytes:
+    written = io.BytesIO()
+    rules.serialize_into(written)
+    return written.getvalue()
 
 
 def _yara_rule(rule_id: str, patterns: list[str]) -> str:
-    strings = "\n".join(f"    $p{index} = /{_escape_slashes(loosen_spaces(p))}/" for index, p in enumerate(patterns))
+    written = [_escape_slashes(loosen_spaces(folded(pattern))) for pattern in patterns]
+    strings = "\n".join(f"    $p{index} = /{pattern}/" for index, pattern in enumerate(written))
     return f"rule {rule_id.replace('-', '_')} {{\n  strings:\n{strings}\n  condition:\n    any of them\n}}"
 
 
@@ -207,6 +284,11 @@ def expand(pattern: str, words: dict[str, str]) -> str:
 def loosen_spaces(pattern: str) -> str:
     """A space in a pattern matches any white space: commands get reformatted and prose gets wrapped."""
     return _SPACE_OR_OTHER.sub(lambda m: m.group() if m.group(1) is None else r"\s+", pattern)
+
+
+def folded(pattern: str) -> str:
+    """A pattern reads the text that is matched, in which look-alike and accented letters are ASCII."""
+    return pattern if pattern.isascii() else hidden_text.plain(pattern)
 
 
 def _escape_slashes(pattern: str) -> str:

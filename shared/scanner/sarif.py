@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.scanner.pack import rule_set_version
-from shared.scanner.report import SCANNER_VERSION, Action, Finding, ScanReport
+from shared.scanner.report import SCANNER_VERSION, Action, Finding, FlowStep, ScanReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Action.BLOCK: "error", Action.REVIEW: "warning", Action.NOTE: "note", Action.NONE: "none"}
@@ -49,23 +49,42 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 
 def _result(folder: str, finding: Finding, index: int) -> dict[str, Any]:
-    path = f"{folder}/{finding.path}" if folder else finding.path
     location = {
-        "artifactLocation": {"uri": quote(path.lstrip("/"), errors="replace")},
+        "artifactLocation": {"uri": _uri(folder, finding.path)},
         "region": {
             "startLine": max(1, finding.line),
             "startColumn": max(1, finding.column),
             "snippet": {"text": finding.excerpt},
         },
     }
+    flow = {"codeFlows": [_code_flow(folder, finding)]} if finding.steps else {}
     return {
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": LEVELS[finding.action],
         "message": {"text": f"{finding.title}. {finding.why} {finding.fix}"},
         "locations": [{"physicalLocation": location}],
-        "properties": {"action": str(finding.action), "certain": finding.certain, "context": finding.context},
+        "properties": {
+            "action": str(finding.action),
+            "certain": finding.certain,
+            "context": finding.context,
+            "standing": str(finding.standing),
+        },
+        **flow,
     }
+
+
+def _code_flow(folder: str, finding: Finding) -> dict[str, Any]:
+    return {"threadFlows": [{"locations": [{"location": _step(folder, step)} for step in finding.steps]}]}
+
+
+def _step(folder: str, step: FlowStep) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": _uri(folder, step.path)}, "region": {"startLine": max(1, step.line)}}
+    return {"physicalLocation": place, "message": {"text": step.what or "step"}}
+
+
+def _uri(folder: str, path: str) -> str:
+    return quote((f"{folder}/{path}" if folder else path).lstrip("/"), errors="replace")
 
 
 def _invocation(reports: list[ScanReport]) -> dict[str, Any]:

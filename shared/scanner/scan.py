@@ -7,34 +7,47 @@ from pathlib import PurePosixPath
 import msgspec
 
 from shared.scanner import hidden_text
+from shared.scanner.calibration import standing_in_place
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
-from shared.scanner.context import MARKDOWN, Excuse
+from shared.scanner.context import MARKDOWN, PROSE, Excuse
 from shared.scanner.cues import LOADS_STARTER, STARTS_PROGRAMS
+from shared.scanner.directives import find_directives
+from shared.scanner.flow import find_flows, rule_of
+from shared.scanner.flow.tracker import Flow
 from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
+from shared.scanner.hosts import SkillIdentity, identity_of
 from shared.scanner.inventory import Inventory, take_inventory
+from shared.scanner.languages import find_unread_prose
 from shared.scanner.leaked_secrets import find_leaks
 from shared.scanner.matching import Deadline, Hit, OutOfTime, TextFile, TooManyMatches, excerpt_of, find_hits
+from shared.scanner.missing_scripts import find_missing_scripts
 from shared.scanner.near_duplicates import signature_of
 from shared.scanner.pack import Rule, load_pack, rule_set_version
 from shared.scanner.package_names import find_imitations
+from shared.scanner.remote_runs import find_remote_runs
 from shared.scanner.report import (
     SCANNER_VERSION,
     Action,
     Finding,
+    FlowStep,
     FrontMatter,
     ScanManifest,
     ScanReport,
+    Standing,
     decide,
+    deciding_findings,
     most_serious_first,
 )
 from shared.scanner.syntax import language_of_file, without_literals
 from shared.scanner.used_files import files_run_as_commands
+from shared.scanner.vouched_installers import SAVED, tell_vouched_apart
 from shared.timing import SCAN_CPU_DEADLINE
 
 CPU_SECONDS = SCAN_CPU_DEADLINE.total_seconds()
 MAX_FINDINGS = 200
 MAX_PER_RULE_AND_FILE = 5
+MAX_DESCRIPTION = 1_000  # characters of the way a value took
 SECRET_CANDIDATE = "SIG-KEY-PREFIX"  # noqa: S105 - the name of a signal
 SECRET_RULE = "SECRET-LEAKED"  # noqa: S105 - the name of a rule
 
@@ -44,23 +57,39 @@ def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = 
 
     `source_findings` are findings that only the source can see (a symlink in the archive), made with `finding_for`.
     """
+    report = gather_evidence(files, source_findings)
+    return msgspec.structs.replace(report, findings=_weighed(report))
+
+
+def gather_evidence(files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
+    """The report before its findings are weighed: each has the action of its rule and its place."""
     inventory = take_inventory(files)
     texts = _text_files(inventory)
     front_matter = _front_matter(texts)
-    hits, incomplete, unfinished = _find_all_hits(texts, Deadline(time.thread_time() + CPU_SECONDS))
+    deadline = Deadline(time.thread_time() + CPU_SECONDS)
+    hits, incomplete, unfinished = _find_all_hits(texts, deadline)
+    identity = identity_of(front_matter.name, front_matter.description)
+    hits = tell_vouched_apart(hits, identity)
+    flows, unfollowed = _find_all_flows(texts, deadline, identity)
+    incomplete += [reason for reason in unfollowed if not unfinished]
+    unfinished = unfinished or "".join(unfollowed)
     findings = [
         *source_findings,
         *_from_inventory(inventory),
         *_from_hits(hits),
-        *_from_composites(hits),
+        *_from_directives(hits, texts, identity),
+        *_from_missing_scripts(inventory, texts),
+        *_from_composites(hits, identity),
+        *_from_flows(flows, texts),
         *_from_package_names(hits),
         *_from_unicode(texts, front_matter),
         *_from_secrets(hits, texts),
         *_from_front_matter(front_matter),
     ]
-    reasons = (*inventory.incomplete, *incomplete)
+    unread = find_unread_prose(texts)
+    reasons = (*inventory.incomplete, *incomplete, *unread)
     report = _report(inventory, _bounded(findings), reasons, front_matter, hits, texts)
-    return msgspec.structs.replace(report, unfinished=unfinished)
+    return msgspec.structs.replace(report, unfinished=unfinished, unread_languages=tuple(unread))
 
 
 def finding_for(
@@ -68,6 +97,22 @@ def finding_for(
 ) -> Finding:
     """A finding for a rule in the pack that the pattern matcher does not detect."""
     return _finding(load_pack().rules[rule_id], path, line, column, excerpt, context)
+
+
+def _weighed(report: ScanReport) -> tuple[Finding, ...]:
+    """What decides nothing is shown as a note, and nothing as a block where the skill is not blocked."""
+    deciding = set(deciding_findings(report.findings))
+    weighed = [_as_decided(f, report.action) if f in deciding else _as_note(f) for f in report.findings]
+    return tuple(sorted(weighed, key=most_serious_first))
+
+
+def _as_decided(finding: Finding, action: Action) -> Finding:
+    is_question = finding.action is Action.BLOCK and action is not Action.BLOCK
+    return msgspec.structs.replace(finding, action=Action.REVIEW) if is_question else finding
+
+
+def _as_note(finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, action=Action.NOTE)
 
 
 def _report(
@@ -112,7 +157,19 @@ def _find_all_hits(texts: list[TextFile], deadline: Deadline) -> tuple[list[Hit]
             unfinished = f"{file.path}: not finished within {CPU_SECONDS:.0f} s of processor time"
             incomplete.append(unfinished)
             break
+    try:
+        hits += [] if unfinished else find_remote_runs(texts, hits, deadline)
+    except OutOfTime:
+        unfinished = f"its commands: not finished within {CPU_SECONDS:.0f} s of processor time"
+        incomplete.append(unfinished)
     return hits, incomplete, unfinished
+
+
+def _find_all_flows(texts: list[TextFile], deadline: Deadline, skill: SkillIdentity) -> tuple[list[Flow], list[str]]:
+    try:
+        return find_flows(texts, deadline, skill), []
+    except OutOfTime:
+        return [], [f"its flows of data: not finished within {CPU_SECONDS:.0f} s of processor time"]
 
 
 def _from_inventory(inventory: Inventory) -> list[Finding]:
@@ -121,21 +178,100 @@ def _from_inventory(inventory: Inventory) -> list[Finding]:
 
 def _from_hits(hits: list[Hit]) -> list[Finding]:
     """A match that is only described is kept as a note and does not count against the skill."""
+    in_code = {(hit.rule.id, _command_of(hit)) for hit in hits if hit.rule.action is Action.BLOCK and _is_in_code(hit)}
     return [
-        _finding(hit.rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label, hit.action)
+        _finding(
+            hit.rule,
+            hit.path,
+            hit.line,
+            hit.column,
+            hit.excerpt,
+            hit.place.label,
+            _action_of(hit, in_code),
+            hit.is_described and not _is_repeated(hit, in_code),
+        )
         for hit in hits
-        if hit.rule.action is not Action.NONE and not hit.rule.all_of
+        if hit.rule.action is not Action.NONE and not hit.rule.all_of and not hit.rule.is_directive
     ]
 
 
-def _from_composites(hits: list[Hit]) -> list[Finding]:
+def _action_of(hit: Hit, in_code: set[tuple[str, str]]) -> Action:
+    """Words excuse a command in prose only as long as it stands in prose alone."""
+    return Action.REVIEW if _is_repeated(hit, in_code) and hit.action is Action.NOTE else hit.action
+
+
+def _is_repeated(hit: Hit, in_code: set[tuple[str, str]]) -> bool:
+    return hit.place.excuse is Excuse.WORDS and (hit.rule.id, _command_of(hit)) in in_code
+
+
+def _is_in_code(hit: Hit) -> bool:
+    """In a script, in a block of code, or in a sentence that has the reader run it."""
+    return hit.place.told or (hit.place.excuse is not Excuse.WORDS and hit.place.kinds != PROSE)
+
+
+def _command_of(hit: Hit) -> str:
+    return " ".join(hit.text.partition("`")[0].split()).rstrip("\"').,;:")
+
+
+def _from_directives(hits: list[Hit], texts: list[TextFile], identity: SkillIdentity) -> list[Finding]:
+    return [
+        _finding(hit.rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label)
+        for hit in find_directives(hits, texts, identity)
+    ]
+
+
+def _from_missing_scripts(inventory: Inventory, texts: list[TextFile]) -> list[Finding]:
+    page = _skill_page(texts)
+    if page is None:
+        return []
+    missing = find_missing_scripts(page.text, [item.record.path for item in inventory.items])
+    rules = {True: "SC-SCRIPT-PROMISED", False: "SC-SCRIPT-MISSING"}
+    return [finding_for(rules[one.is_promised], page.path, one.name, one.line) for one in missing]
+
+
+def _from_composites(hits: list[Hit], identity: SkillIdentity) -> list[Finding]:
     rules = load_pack().rules
     found = find_composites([rule for rule in rules.values() if rule.all_of], hits)
-    found += [(rules["RC-DOWNLOAD-RUN-LATER"], hit) for hit in find_downloads_run_later(hits)]
+    later = [msgspec.structs.replace(hit, rule=rules[SAVED]) for hit in find_downloads_run_later(hits)]
+    found += [(hit.rule, hit) for hit in tell_vouched_apart(later, identity)]
     return [
-        _finding(rule, hit.path, hit.line, hit.column, hit.excerpt, hit.place.label, _softened(rule, hit))
+        _finding(
+            rule,
+            hit.path,
+            hit.line,
+            hit.column,
+            hit.excerpt,
+            hit.place.label,
+            _softened(rule, hit),
+            hit.place.excuse is Excuse.LESSON,
+        )
         for rule, hit in found
     ]
+
+
+def _from_flows(flows: list[Flow], texts: list[TextFile]) -> list[Finding]:
+    """The excerpt is the place where the value leaves; the way it took is in the reason."""
+    lines = {path: text.split("\n") for path, text in _texts_of_sinks(flows, texts)}
+    return [
+        msgspec.structs.replace(
+            finding_for(
+                rule_of(flow), flow.sink.path, excerpt_of(_line(lines, flow.sink), 1), flow.sink.line, 1, "flow"
+            ),
+            why=f"{flow.description[:MAX_DESCRIPTION]}.",
+            steps=flow.steps,
+        )
+        for flow in flows
+    ]
+
+
+def _texts_of_sinks(flows: list[Flow], texts: list[TextFile]) -> list[tuple[str, str]]:
+    paths = {flow.sink.path for flow in flows}
+    return [(file.path, file.text) for file in texts if file.path in paths]
+
+
+def _line(lines: dict[str, list[str]], step: FlowStep) -> str:
+    text = lines.get(step.path, [])
+    return text[step.line - 1] if 0 < step.line <= len(text) else ""
 
 
 def _softened(rule: Rule, hit: Hit) -> Action:
@@ -188,8 +324,12 @@ def _from_front_matter(front_matter: FrontMatter) -> list[Finding]:
 
 
 def _front_matter(texts: list[TextFile]) -> FrontMatter:
-    page = next((file for file in texts if PurePosixPath(file.path).name.lower() == "skill.md"), None)
+    page = _skill_page(texts)
     return read_front_matter(page.original if page else None, PurePosixPath(page.path).parent.name if page else "")
+
+
+def _skill_page(texts: list[TextFile]) -> TextFile | None:
+    return next((file for file in texts if PurePosixPath(file.path).name.lower() == "skill.md"), None)
 
 
 def _text_files(inventory: Inventory) -> list[TextFile]:
@@ -211,16 +351,24 @@ def _starts_programs(path: str, text: str) -> bool:
 
 
 def _finding(
-    rule: Rule, path: str, line: int, column: int, excerpt: str, context: str, action: Action | None = None
+    rule: Rule,
+    path: str,
+    line: int,
+    column: int,
+    excerpt: str,
+    context: str,
+    action: Action | None = None,
+    is_described: bool = False,
 ) -> Finding:
     """`action` is what the place of a match leaves of the rule's own."""
+    standing = standing_in_place(load_pack().standings[rule.id], rule.certain, is_described)
     return Finding(
         rule=rule.id,
         title=rule.title,
         category=rule.category,
         severity=rule.severity,
         action=action or rule.action,
-        certain=rule.certain and action in (None, rule.action),
+        certain=rule.certain and action in (None, rule.action) and standing in (Standing.CERTAIN, Standing.POLICY),
         path=path,
         line=line,
         column=column,
@@ -228,6 +376,8 @@ def _finding(
         context=context,
         why=rule.why,
         fix=rule.fix,
+        standing=standing,
+        is_described=is_described,
     )
 
 

@@ -1,8 +1,10 @@
 """A scan report as text for a terminal: location, finding, reason and fix."""
 
+import re
 import textwrap
 
-from shared.scanner.report import Action, Finding, ScanReport, Verdict
+from shared.scanner.pack import Rule
+from shared.scanner.report import Action, Finding, ScanReport, Standing, Verdict, by_line
 
 COLOURS = {
     "PASS": "32",
@@ -16,6 +18,14 @@ COLOURS = {
 }
 WIDTH = 100
 MAX_NOTES = 3
+MAX_SENTENCES = 3
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+STANDINGS = {
+    Standing.POLICY: "decides by its action: it is about what may be published at all",
+    Standing.CERTAIN: "certain: it fired on no benign skill and on attacks of several sources, so it blocks",
+    Standing.ALONE: "decides alone: a reviewer looks at the skill",
+    Standing.SUPPORTING: "supporting: it decides only beside a finding of another category, or beside a flow",
+}
 
 
 class Terminal:
@@ -26,8 +36,9 @@ class Terminal:
         lines = [self._headline(path, report, seconds), *self._front_matter(report), *self._incomplete(report)]
         shown = [f for f in report.findings if f.action is not Action.NOTE]
         notes = [f for f in report.findings if f.action is Action.NOTE]
-        for finding in shown:
-            lines += self._finding(finding)
+        for group in by_line(shown):
+            lines += self._finding(group[0])
+            lines += [self._paint("dim", f"          also {other.title}  {other.rule}") for other in group[1:]]
         lines += [self._paint("dim", f"  note    {_place(f)}  {f.title} ({f.context})") for f in notes[:MAX_NOTES]]
         if len(notes) > MAX_NOTES:
             lines.append(self._paint("dim", f"  note    and {len(notes) - MAX_NOTES} more"))
@@ -58,12 +69,31 @@ class Terminal:
         return [
             f"  {label} {self._paint('bold', finding.title)}  {rule}",
             f"          {_place(finding)}  {_printable(finding.excerpt)}",
-            *_wrapped("why ", finding.why),
+            *_path(finding),
+            *_wrapped("why ", first_sentences(finding.why)),
             *_wrapped("fix ", finding.fix),
         ]
 
     def _paint(self, name: str, text: str) -> str:
         return f"\x1b[{COLOURS[name]}m{text}\x1b[0m" if self.colour else text
+
+
+def first_sentences(text: str) -> str:
+    return " ".join(SENTENCE.split(text)[:MAX_SENTENCES])
+
+
+def explanation(rule: Rule, standing: Standing) -> str:
+    facts = f"{rule.id}: {rule.title}\n  {rule.category}, {rule.severity}, {rule.action}\n  {STANDINGS[standing]}"
+    return "\n".join([facts, *_wrapped("why ", rule.why), *_wrapped("fix ", rule.fix)])
+
+
+def _path(finding: Finding) -> list[str]:
+    """The way of a value, one step per line."""
+    marks = ["from", *["→"] * (len(finding.steps) - 1)]
+    return [
+        f"          {mark:<4} {_printable(step.what)}  ({_printable(step.path)}:{step.line})"
+        for mark, step in zip(marks, finding.steps, strict=False)
+    ]
 
 
 def _place(finding: Finding) -> str:

@@ -42,11 +42,21 @@ VALUE_OPTIONS = frozenset(
         *("--output-document", "-outfile", "-uri"),
     )
 )
-SHORT_OPTIONS = re.compile(r"-[fsSLqkjgvinNcJRlO#046]*(?:o|O-)?\Z")
+SHORT_OPTIONS = re.compile(r"-[fsSLqkjgvinNcJRlO#046]*(?:o|O-|o-)?\Z")
 WORD = re.compile(r"(?:[^\s\"']|\"[^\"\n]*\"|'[^'\n]*')+")
 AFTER_ADDRESS = re.compile(r"[\"'`]{0,2}(?:[\s)|;&,\]}>]|\Z|\.(?:\s|\Z))")
 _AUTHORITY = re.compile(r"([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?::(\d{1,5}))?\Z")
 _NAMED_REF = re.compile(r"(?:main|master|head|stable|trunk|develop|v?\d{1,4}(?:\.\d{1,6}){1,3}(?:[.-][\w.-]{0,30})?)\Z")
+_PLACEHOLDER_OWNER = re.compile(
+    r"[/:](?:you|your-?(?:org|name|user|username|company|team|account)|user(?:name)?|org(?:anization)?|owner|example|<[^<>/]{1,40}>|_+)/"
+)
+_SHORT_FORM = re.compile(r"\A(?:github:|git@github\.com:|ssh://git@github\.com/|(?=github\.com/))(?:github\.com/)?")
+_REPOSITORY = re.compile(
+    r"https://(?:www\.)?(github\.com/[\w-]{1,40})/[\w.-]{1,100}?(?:\.git)?(?:/[\w./-]{0,200})?(?:[@#]([\w./-]{1,100}))?(?:#[\w=&./-]{0,100})?\Z"
+)
+_FORGE = re.compile(
+    r"(?:https://(?:www\.)?(?:github|gitlab|bitbucket|codeberg)\.(?:com|org)/|github:|git@git(?:hub|lab)\.com:|[\w-]+/[\w.-]+\Z)"
+)
 _UNCLEAR_PATH = re.compile(r"[\\%$`{}*]|(?:^|/)\.{1,2}(?:/|\Z)|//")
 
 
@@ -74,6 +84,22 @@ def is_listed(address: str, entries: tuple[str, ...]) -> bool:
         return False
     host = host.removeprefix("www.")
     return any(_lists(entry, host, path.split("?")[0].split("#")[0], path) for entry in entries)
+
+
+def is_listed_repository(address: str, owners: tuple[str, ...]) -> bool:
+    """A repository of a listed owner, at a branch or tag of its own: a commit may be of any fork. What the reader still
+    has to fill in is nobody's."""
+    lowered = _SHORT_FORM.sub("https://github.com/", address.lower().removeprefix("git+"))
+    match = _REPOSITORY.match(lowered)
+    if match is None:
+        return bool(_PLACEHOLDER_OWNER.search(lowered))
+    return (match[1] in owners and (match[2] is None or _is_named([match[2]]))) or bool(
+        _PLACEHOLDER_OWNER.search(lowered)
+    )
+
+
+def is_on_forge(address: str) -> bool:
+    return _FORGE.match(address.lower().removeprefix("git+")) is not None
 
 
 def _split(rest: str) -> tuple[str, str]:

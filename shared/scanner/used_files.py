@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import PurePosixPath
 
+from shared.scanner.anchored import AnchoredPattern
 from shared.scanner.media import MEDIA_SUFFIXES
 from shared.scanner.syntax import language_of_file
 
@@ -15,7 +16,10 @@ NEAR = 160
 NEAR_COPY = 1000
 MAX_MENTIONS = 2000
 _SUFFIXES = "|".join(sorted((*MEDIA_SUFFIXES, "pdf"), key=len, reverse=True))
-_NAME = re.compile(rf"[\w.+*?@~%-]{{0,200}}\.(?:{_SUFFIXES})\b", re.IGNORECASE)
+MAX_NAME = 200
+_NAME = re.compile(rf"[\w.+*?@~%-]{{0,{MAX_NAME}}}\.(?:{_SUFFIXES})\b", re.IGNORECASE)
+_SUFFIX = re.compile(rf"\.(?:{_SUFFIXES})\b", re.IGNORECASE)
+_LETTERS_OF_NAME = re.compile(r"[\w.+*?@~%-]{0,200}")
 _SHELLS = r"(?:ba|z|da|k|a|fi|c|tc)?sh|pwsh|powershell|cmd"
 _RUNNERS = rf"(?:{_SHELLS}|source|\.|exec|eval|command|nohup|sudo|env|python[\d.]*|pypy\d*|node|deno|bun|tsx|perl|ruby"
 _RUNNERS += r"|php|lua|tclsh|osascript|Rscript|awk\s+-f|make\s+-f|xargs|busybox|java|dotnet|wscript|cscript|mshta)"
@@ -28,6 +32,9 @@ _RUN_BEFORE = (
         r"\b(?:exec|eval|execfile|system|popen|run_path|run_module|source_file|compile|import_module)\s*\(.{0,80}$"
     ),
     re.compile(r"\bchmod\s+\S*[x75]\S*\s+\S*$"),
+    re.compile(
+        r"\b(?:sys\.path|PYTHONPATH|NODE_PATH|LD_PRELOAD|CLASSPATH|PERL5LIB|RUBYLIB|addsitedir|zipimport\w{0,10})\b.{0,80}$"
+    ),
     re.compile(
         rf"\b(?:run|execute|launch|start|source|follow|obey)\s+(?:the\s+)?(?:file|script)?\s*`?{_PATH}$", re.IGNORECASE
     ),
@@ -64,6 +71,8 @@ _RUNS_OUTPUT = re.compile(
     rf"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:{_SHELLS})\b|\b(?:eval|source|{_SHELLS})\b[^\n]{{0,20}}(?:\$\(|<\(|`)",
     re.IGNORECASE,
 )
+_LINES_THAT_RUN_FILES = AnchoredPattern("runs file", _RUNS_FILE)
+_RUNS_PRINTED = AnchoredPattern("runs output", _RUNS_OUTPUT)
 _FILE = re.compile(r"[\w.+@~%-]{1,200}\.\w{1,12}(?![\w/])")
 _RUN_BY = {"python": "python", "node": "script"}
 
@@ -74,10 +83,10 @@ def files_run_as_commands(texts: Iterable[str]) -> set[str]:
 
 
 def _run_as_commands(text: str) -> Iterator[str]:
-    for program, path in _RUNS_FILE.findall(text):
+    for program, path in _RUNS_FILE.findall(_LINES_THAT_RUN_FILES.lines_of(text)):
         if "." in path[1:] and language_of_file(path, "") != _RUN_BY.get(program.lower(), "shell"):
             yield PurePosixPath(path).name.lower()
-    for match in islice(_RUNS_OUTPUT.finditer(text), MAX_MENTIONS):
+    for match in islice(_RUNS_PRINTED.finditer(text), MAX_MENTIONS):
         before, after = _around(text, match)
         line = before if match.group().startswith("|") else after.partition("\n")[0]
         yield from (name.lower() for name in _FILE.findall(line))
@@ -117,7 +126,7 @@ class UsedFiles:
         if _RUN_ALL.search(text):
             yield "*"
         run_variables: set[str] | None = None
-        for match in _NAME.finditer(text):
+        for match in _names_in(text):
             name = match.group().lower()
             if name not in self._media and "*" not in name and "?" not in name:
                 continue
@@ -135,6 +144,18 @@ class UsedFiles:
     def _is_copy_run(self, text: str, at: int) -> bool:
         copy = _COPIED_TO.match(text, at)
         return copy is not None and _runs(copy[1].removeprefix("./"), text[copy.end() : copy.end() + NEAR_COPY])
+
+
+def _names_in(text: str) -> Iterator[re.Match[str]]:
+    """From the suffix back: a long text of letters has few of them, and any of its letters could begin a name."""
+    end = 0
+    for suffix in _SUFFIX.finditer(text):
+        if suffix.start() >= end:
+            before = text[max(end, suffix.start() - MAX_NAME) : suffix.start()][::-1]
+            letters = _LETTERS_OF_NAME.match(before)
+            if match := _NAME.match(text, suffix.start() - (letters.end() if letters else 0)):
+                end = match.end()
+                yield match
 
 
 def _is_run(before: str, after: str) -> bool:

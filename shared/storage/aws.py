@@ -27,7 +27,7 @@ _QUICK = Config(
     user_agent="vskill-platform",  # the SDK builds its own anew for every request
     s3={"addressing_style": "path"},
 )
-_PATIENT = _QUICK.merge(Config(read_timeout=10))
+_PATIENT = _QUICK.merge(Config(read_timeout=10, signature_version="s3v4"))  # else addresses are signed the old way
 # DynamoKV retries by itself, starting after milliseconds; the SDK waits up to a second.
 _ONCE = _QUICK.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 # A judgement takes seconds. No retries here: shared/evidence/judge.py decides whether one is worth its cost.
@@ -47,6 +47,12 @@ class Aws:
         client = await self._client(service)
         result: dict[str, Any] = await getattr(client, xform_name(operation))(**params)
         return result
+
+    async def sign_url(self, service: str, operation: str, params: Mapping[str, Any], seconds: int) -> str:
+        """An address that does this one call, for a client without credentials. Nothing is sent."""
+        client = await self._client(service)
+        url: str = await client.generate_presigned_url(xform_name(operation), Params=params, ExpiresIn=seconds)
+        return url
 
     async def close(self) -> None:
         await self._stack.aclose()

@@ -11,8 +11,10 @@ from aiohttp import ClientPayloadError
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import NotFound, Unavailable
+from shared.timing import SIGNED_URL_AGE
 
 Files = Mapping[str, bytes]
+SignUrl = Callable[[str, Mapping[str, Any], int], Awaitable[str]]
 
 
 class Content(Protocol):
@@ -25,6 +27,10 @@ class Content(Protocol):
     async def put_body(self, key: str, body: bytes) -> None: ...
 
     async def get_body(self, key: str) -> bytes: ...
+
+    async def sign_url(self, key: str, media_type: str, disposition: str) -> str:
+        """An address that returns this body for a minute, to a client without credentials."""
+        ...
 
     async def check(self) -> None:
         """Raises Unavailable if the bucket is not reachable."""
@@ -59,9 +65,15 @@ def unpack(packed: bytes) -> dict[str, bytes]:
 
 
 class S3Content:
-    def __init__(self, wire: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]], bucket: str) -> None:
+    def __init__(
+        self,
+        wire: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]],
+        bucket: str,
+        sign_url: SignUrl | None = None,
+    ) -> None:
         self._wire = wire
         self._bucket = bucket
+        self._sign_url = sign_url
 
     async def put_files(self, files: Files) -> str:
         content_hash = content_hash_of(files)
@@ -82,6 +94,21 @@ class S3Content:
         except (BotoCoreError, ClientPayloadError) as error:
             raise Unavailable("The content store sent a truncated response.") from error
         return data
+
+    async def sign_url(self, key: str, media_type: str, disposition: str) -> str:
+        if self._sign_url is None:
+            raise Unavailable("This function cannot sign addresses of the content store.")
+        wanted = {
+            "Bucket": self._bucket,
+            "Key": key,
+            "ResponseContentType": media_type,
+            "ResponseContentDisposition": disposition,
+            "ResponseCacheControl": "no-store",
+        }
+        try:
+            return await self._sign_url("GetObject", wanted, int(SIGNED_URL_AGE.total_seconds()))
+        except BotoCoreError as error:
+            raise Unavailable("The address of the content could not be signed.") from error
 
     async def check(self) -> None:
         await self._call("HeadBucket", {})

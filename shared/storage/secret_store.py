@@ -1,5 +1,6 @@
 """Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes. The key
-that signs admin sessions is a secret of its own, which only the function of the admin pages is given.
+that signs admin sessions is a secret of its own, which only the function of the admin pages is given, and so is the key
+that signs receipts, which only functions that publish are given.
 
 No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
 never "no secret": every caller fails closed.
@@ -45,8 +46,16 @@ class SessionSecret(msgspec.Struct, frozen=True, rename="camel"):
     session_key: Key
 
 
+class ReceiptSecret(msgspec.Struct, frozen=True, rename="camel"):
+    receipt_key: Key
+
+
 class Secrets(Protocol):
     async def get(self) -> SecretValues: ...
+
+    async def find_receipt_key(self) -> str | None:
+        """None for a function that does not publish."""
+        ...
 
     async def get_session_key(self) -> str: ...
 
@@ -56,9 +65,14 @@ Read = Callable[[], Awaitable[str]]
 
 class CachedSecrets:
     def __init__(
-        self, read: Read, now: Callable[[], float] = time.monotonic, read_session_secret: Read | None = None
+        self,
+        read: Read,
+        now: Callable[[], float] = time.monotonic,
+        read_session_secret: Read | None = None,
+        read_receipt_secret: Read | None = None,
     ) -> None:
         self._read = read
+        self._read_receipt_secret = read_receipt_secret
         self._read_session_secret = read_session_secret
         self._now = now
         self._values: dict[type, tuple[float, Any]] = {}
@@ -70,6 +84,11 @@ class CachedSecrets:
         if self._read_session_secret is None:
             raise Unavailable("This function has no key for admin sessions.")
         return (await self._cached(self._read_session_secret, SessionSecret)).session_key
+
+    async def find_receipt_key(self) -> str | None:
+        if self._read_receipt_secret is None:
+            return None
+        return (await self._cached(self._read_receipt_secret, ReceiptSecret)).receipt_key
 
     async def _cached(self, read: Read, type_: type[T]) -> T:
         read_at, value = self._values.get(type_, (0.0, None))
@@ -84,9 +103,11 @@ def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any
         return partial(asyncio.to_thread, _read_file, file) if file else partial(_read_from_aws, wire, secret_id)
 
     session_id, session_file = settings.session_secret_id, settings.session_secret_file
+    receipt_id, receipt_file = settings.receipt_secret_id, settings.receipt_secret_file
     return CachedSecrets(
         reader(settings.secrets_file, settings.secret_id),
         read_session_secret=reader(session_file, session_id or "") if session_id or session_file else None,
+        read_receipt_secret=reader(receipt_file, receipt_id or "") if receipt_id or receipt_file else None,
     )
 
 

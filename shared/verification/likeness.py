@@ -1,7 +1,9 @@
-"""Whether content resembles what is blocked, and what that means for this skill. It is certain only where the content
-also has what the block rested on. Other text in common is a note for a skill that was published here before the blocked
-content was submitted, by our own clock: the blocked one may be a clone of it. For everyone else a person decides."""
+"""Whether content resembles what is blocked or published, and what that means for this skill. A likeness to blocked
+content is certain only where the content also has what the block rested on. Other text in common is a note for a skill
+that was published here before the blocked content was submitted, by our own clock: the blocked one may be a clone of
+it. For everyone else a person decides."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -9,12 +11,14 @@ import msgspec
 from shared.db import get_kv
 from shared.errors import Unavailable
 from shared.evidence.block_evidence import BlockEvidence, marks_of, read_evidence
-from shared.evidence.blocklist import find_entry, find_similar
+from shared.evidence.blocklist import band_keys, find_entry, similar_in
 from shared.evidence.receipt_store import NEAR_DUPLICATE, SHARED_TEXT, read_receipt, receipt_key
+from shared.marketplace.near_copies import find_near_copy, near_copy_keys
 from shared.marketplace.skill_store import get_versions
 from shared.records.skills import Skill, SkillVersion
 from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, finding_for
 from shared.scanner.report import Action, most_serious_first
+from shared.verification.clones import clone_finding
 
 
 class _Blocked(NamedTuple):
@@ -25,10 +29,32 @@ class _Blocked(NamedTuple):
     evidence: BlockEvidence | None
 
 
-async def with_likeness(report: ScanReport, skill: Skill | None, is_published: bool = False) -> ScanReport:
-    """`skill`: published under this name by the same submission. Of all it resembles, the worst one counts.
-    `is_published`: so is this content. It was judged on its own, and text in common alone does not take it back."""
-    similar = await find_similar(report.signature)
+class Newcomer(NamedTuple):
+    """Content that asks to be published under a name."""
+
+    name: str
+    files: Mapping[str, bytes]
+
+
+async def with_likeness(
+    report: ScanReport, skill: Skill | None, newcomer: Newcomer | None = None, is_published: bool = False
+) -> ScanReport:
+    """`skill`: published under this name by the same submission. `newcomer`: None where a copy of published text is no
+    question. `is_published`: so is this content. It was judged on its own, and text in common does not take it back."""
+    signature = report.signature
+    keys = [*band_keys(signature), *(near_copy_keys(signature) if newcomer else ())]
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("The signatures of other content could not be read.")
+    report = await _with_blocked(report, skill, similar_in(read.found, signature), is_published)
+    copy = newcomer and find_near_copy(read.found, signature, newcomer.name, skill.published_at if skill else None)
+    return report.adding([await clone_finding(*newcomer, report, copy)]) if newcomer and copy else report
+
+
+async def _with_blocked(
+    report: ScanReport, skill: Skill | None, similar: list[tuple[str, float]], is_published: bool
+) -> ScanReport:
+    """Of all that it resembles, the worst one counts."""
     if not similar:
         return report
     evidence = await read_evidence(content_hash for content_hash, _ in similar)

@@ -42,7 +42,7 @@ from shared.storage.kv import Key, Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
 from shared.submissions.submission_store import commit, find_by_identity, find_submission, identity_put, words_of
 from shared.verification.clearances import clearance_keys, find_clearance
-from shared.verification.likeness import with_likeness
+from shared.verification.likeness import Newcomer, with_likeness
 
 MAX_NOTES = 100  # of a kind, for the judge
 SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source of a skill can see
@@ -93,7 +93,8 @@ async def verify(held: LeasedSubmission) -> Outcome:
         return Outcome(State.REJECTED, refusal_reason)
     await _store(held.submission, fetched)
     receipt = await _reuse_or_scan(known.receipt, fetched, content_hash)
-    receipt = await _with_own_findings(receipt, known, None if _is_vendor(fetched) else known.confused_with)
+    newcomer = Newcomer(held.submission.skill_name, fetched.files)
+    receipt = await _with_own_findings(receipt, known, newcomer, _is_vendor(fetched))
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
     facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit, "copy_of": known.copy_of}
     return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill, known.knows_owner)
@@ -215,9 +216,12 @@ async def _reuse_or_scan(stored: Receipt | None, fetched: Fetched, content_hash:
     return msgspec.structs.replace(scanned, judgement=stored.judgement) if stored else scanned
 
 
-async def _with_own_findings(receipt: Receipt, known: _Known, confused_with: str | None) -> Receipt:
-    """Made each time: a receipt may come from another skill with this content, and what is blocked changes."""
-    report = await with_likeness(about_content(receipt.report), known.skill)
+async def _with_own_findings(receipt: Receipt, known: _Known, newcomer: Newcomer, is_vendor: bool) -> Receipt:
+    """Made each time: a receipt may come from another skill with this content, and what is blocked changes. A vendor is
+    never held for its name, nor for text that others copied from it first, and an exact copy adds nothing."""
+    is_own_text = is_vendor or known.copy_of is not None
+    report = await with_likeness(about_content(receipt.report), known.skill, None if is_own_text else newcomer)
+    confused_with = None if is_vendor else known.confused_with
     about_name = [finding_for(LOOK_ALIKE, "SKILL.md", confused_with)] if confused_with else []
     return msgspec.structs.replace(receipt, report=report.adding(about_name) if about_name else report)
 
@@ -263,7 +267,9 @@ async def _weigh(
             receipt = msgspec.structs.replace(receipt, judgement=judgement)
         if judged in (Judged.FAIL, Judged.CONCERNS, Judged.UNDECIDED):
             because = judgement.reason
-    ruling = decide(report.verdict, report.certain, bool(report.incomplete), judged, vendor, cleared, because)
+    # The judge reads what the rules cannot; without one, its language is a reason for a person to look.
+    unscanned = set(report.incomplete).difference(report.unread_languages if judged is Judged.PASS else ())
+    ruling = decide(report.verdict, report.certain, bool(unscanned), judged, vendor, cleared, because)
     return ruling, receipt
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from shared.scanner import Finding
 from shared.scanner.file_text import text_of, unix_lines
-from shared.scanner.report import most_serious_first
+from shared.scanner.report import FlowStep, by_line, most_serious_first
 
 AROUND = 3
 LONGEST_LINE = 300
@@ -28,22 +28,29 @@ class FindingView(NamedTuple):
     lines: list[SourceLine]
     why: str
     fix: str
+    steps: tuple[FlowStep, ...] = ()
+    also: tuple[Finding, ...] = ()  # of the same line, less serious
 
 
 class FileFindings(NamedTuple):
     path: str
+    total: int
     findings: list[FindingView]
 
 
 def by_file(findings: Iterable[Finding], files: Mapping[str, bytes]) -> list[FileFindings]:
-    """The worst file first, the worst finding first in it."""
-    groups: dict[str, list[FindingView]] = {}
-    for finding in sorted(findings, key=most_serious_first):
-        groups.setdefault(finding.path or WHOLE, []).append(_view(finding, files.get(finding.path)))
-    return [FileFindings(path, views) for path, views in groups.items()]
+    """The worst file first, the worst line first in it."""
+    groups: dict[str, list[list[Finding]]] = {}
+    for line in by_line(sorted(findings, key=most_serious_first)):
+        groups.setdefault(line[0].path, []).append(line)
+    return [
+        FileFindings(path or WHOLE, sum(map(len, lines)), [_view(line, files.get(path)) for line in lines])
+        for path, lines in groups.items()
+    ]
 
 
-def _view(finding: Finding, content: bytes | None) -> FindingView:
+def _view(findings: list[Finding], content: bytes | None) -> FindingView:
+    finding, *also = findings
     return FindingView(
         rule=finding.rule,
         title=finding.title,
@@ -54,6 +61,8 @@ def _view(finding: Finding, content: bytes | None) -> FindingView:
         lines=_lines_around(content, finding) or _excerpt(finding.excerpt, finding.line),
         why=finding.why,
         fix=finding.fix,
+        steps=next((one.steps for one in findings if one.steps), ()),
+        also=tuple(also),
     )
 
 

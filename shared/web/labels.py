@@ -162,5 +162,12 @@ def number(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
 
 
+def file_size(size: int) -> str:
+    """310 B, 4.2 KB, 1.5 MB."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1000:.1f} KB" if size < 999_950 else f"{size / 1_000_000:.1f} MB"
+
+
 def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{number(n)} {one if n == 1 else many or one + 's'}"

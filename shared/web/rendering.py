@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from shared.records.submissions import CATEGORY_OF, State
 from shared.web import icons, labels
 from shared.web.assets import asset_url
+from shared.web.source_files import page_of_line
 
 _FOLDER = Path(__file__).parent / "templates"
 
@@ -43,6 +44,7 @@ def _templates() -> jinja2.Environment:
         look=labels.look_of,
         category_of=CATEGORY_OF.__getitem__,
         State=State,
+        page_of_line=page_of_line,
     )
     templates.filters.update(number=labels.number, duration=labels.duration, exact=labels.exact, clock=labels.clock)
     templates.filters.update(actor=labels.actor_name, coded=coded)

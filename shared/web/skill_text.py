@@ -1,7 +1,8 @@
 """An untrusted SKILL.md as safe HTML. HTML is escaped, images become links, links are http(s) or mailto."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import nh3
@@ -21,13 +22,14 @@ _TAGS = {
 _LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 
-def render_skill_md(content: bytes) -> Markup:
+def render_skill_md(content: bytes, resolve: Callable[[str], str | None] = lambda _: None) -> Markup:
+    """`resolve` maps a relative link to a page of this site, or to None, which removes it."""
     text = _HEAD.sub("", text_of(content)[:LONGEST], count=1)
     html = nh3.clean(
         (_MARKDOWN if _most_cells(text) <= MAX_CELLS else _WITHOUT_TABLES).render(text),
         tags=_TAGS,
         attributes={"a": {"href"}, "ol": {"start"}},
-        attribute_filter=_safe_attribute,
+        attribute_filter=partial(_safe_attribute, resolve),
         url_schemes={"http", "https", "mailto"},
         link_rel="nofollow noopener noreferrer ugc",
     )
@@ -41,9 +43,9 @@ def _most_cells(text: str) -> int:
     return len(lines) * max((line.count("|") for line in lines), default=0)
 
 
-def _safe_attribute(tag: str, attribute: str, value: str) -> str | None:
-    """A relative link would lead into this site instead of the skill's repository."""
-    return value if attribute != "href" or _LINK.match(value) else None
+def _safe_attribute(resolve: Callable[[str], str | None], tag: str, attribute: str, value: str) -> str | None:
+    """Unresolved, a relative link would lead to a page of this site that has nothing to do with the skill."""
+    return value if attribute != "href" or _LINK.match(value) else resolve(value)
 
 
 def _image_as_link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

@@ -10,6 +10,7 @@ from shared.marketplace.diffs import FileDiff
 from shared.marketplace.skill_search import SkillQuery
 from shared.records.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
 from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
+from shared.scanner.report import Capability, PermissionUse
 from shared.web import labels
 
 TIERS = {
@@ -26,6 +27,7 @@ TRUST = {
     TrustTier.T3: "Scanned and judged",
     TrustTier.T4: "Approved by a reviewer",
 }
+ICONS = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
 ORDERS = {None: "newest first", "newest": "newest first", "installs": "most installed first"}
 
 
@@ -33,6 +35,16 @@ class Tick(NamedTuple):
     icon: str
     text: str
     points: str | None = None  # its share of the trust score
+
+
+class PermissionView(NamedTuple):
+    """What a skill can do: as its author declares it, and as the scan observed it."""
+
+    icon: str
+    text: str
+    is_declared: bool
+    is_observed: bool
+    uses: Sequence[PermissionUse] = ()
 
 
 class SkillView(NamedTuple):
@@ -49,7 +61,9 @@ class SkillView(NamedTuple):
     trust_label: str
     trust_factors: list[Tick]
     installs: int | None  # None: temporarily unknown
-    capabilities: list[Tick]
+    license: str
+    compatibility: str
+    allowed_tools: Sequence[str]
     category: str
     tags: Sequence[str]
     published_at: datetime
@@ -71,6 +85,7 @@ class VersionView(NamedTuple):
     yank_reason: str | None
     before: str | None  # the version to compare it with
     block_reason: str | None = None
+    new_permissions: Sequence[str] = ()
 
 
 class DiffLine(NamedTuple):
@@ -119,7 +134,9 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         trust_label=TRUST[earned.tier],
         trust_factors=_trust_factors(skill, counts, at),
         installs=counts.installs if counts else None,
-        capabilities=_capabilities(skill.capabilities),
+        license=skill.license,
+        compatibility=skill.compatibility,
+        allowed_tools=skill.allowed_tools,
         category=skill.category,
         tags=skill.tags,
         published_at=skill.published_at,
@@ -145,6 +162,7 @@ def version_views(versions: Sequence[SkillVersion], current: str, bans: Mapping[
             version.yank_reason,
             before.version if before and not {version.content_hash, before.content_hash} & bans.keys() else None,
             bans[version.content_hash].reason if version.content_hash in bans else None,
+            version.new_permissions,
         )
         for version, before in zip(versions, [*versions[1:], None], strict=False)
     ]
@@ -206,6 +224,19 @@ def _origin(skill: Skill) -> Tick:
     return Tick("alert", "From a branch or tag, not the default branch" if skill.ref else "Origin not verified")
 
 
-def _capabilities(found: Iterable[str]) -> list[Tick]:
-    icons = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
-    return [Tick(icons.get(name, "file"), labels.CAPABILITIES.get(name, name)) for name in dict.fromkeys(found)]
+def permission_views(skill: Skill, capabilities: Sequence[Capability] | None) -> list[PermissionView]:
+    """Without the scan's record only the names are known, which the skill itself has."""
+    if capabilities is None:
+        capabilities = [Capability(name, "", declared=False) for name in skill.capabilities]
+    return [_permission(name, capabilities) for name in dict.fromkeys(each.name for each in capabilities)]
+
+
+def _permission(name: str, capabilities: Sequence[Capability]) -> PermissionView:
+    own = [each for each in capabilities if each.name == name]
+    return PermissionView(
+        ICONS.get(name, "file"),
+        labels.CAPABILITIES.get(name, name),
+        is_declared=any(each.declared for each in own),
+        is_observed=any(not each.declared for each in own),
+        uses=[use for each in own for use in each.uses],
+    )

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
 from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, SubmissionRow, staleness
+from shared.scanner.report import FrontMatter
 from shared.submissions.counters import Stats
 from shared.submissions.queue_position import RANKED, QueueRank, QueueSnapshot
 from shared.submissions.submission_list import Listing
@@ -87,10 +89,28 @@ def submission_view(
         "groups": by_file(receipt.report.findings, files) if receipt else [],
         "truncated": receipt is not None and receipt.truncated,
         "scanned": receipt is not None,
+        "has_files": bool(files),
+        "findings_base": _findings_base(submission),
         "judgement": receipt and receipt.judgement,
+        "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
     }
+
+
+def _front_matter(receipt: Receipt | None) -> FrontMatter | None:
+    return receipt.report.front_matter if receipt else None
+
+
+def _findings_base(submission: Submission) -> str | None:
+    """Where the lines of findings are: this version's files here, else the scanned commit on GitHub."""
+    if CATEGORY_OF[submission.state] == "published" and submission.published_version:
+        return f"/skills/{quote(submission.skill_name)}/versions/{submission.published_version}/files/"
+    if not (submission.repo_url and submission.commit):
+        return None
+    is_folder = submission.skill_path not in (".", "") and not submission.skill_path.startswith("name:")
+    folder = f"{quote(submission.skill_path)}/" if is_folder else ""
+    return f"{submission.repo_url}/blob/{submission.commit}/{folder}"
 
 
 def verdict_of(submission: Submission) -> str:

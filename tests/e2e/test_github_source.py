@@ -169,8 +169,8 @@ def test_hostile_archives_end_with_their_reason_and_leave_nothing_on_disk(platfo
     hostile(github, "bomb", Member("zeros", bytes(64 * MB)))
     ends = {
         "linked": ("ON_HOLD", "Some content could not be scanned|[Ll]ink"),
-        "climbing": ("BLOCKED", "A file name reaches outside the skill"),
-        "rooted": ("BLOCKED", "A file name reaches outside the skill"),
+        "climbing": ("TIER1_FAILED", "A file name reaches outside the skill"),
+        "rooted": ("TIER1_FAILED", "A file name reaches outside the skill"),
         "huge": ("REJECTED", "larger than 50 MB"),
         "bomb": ("REJECTED", "unpacks to far more"),
     }

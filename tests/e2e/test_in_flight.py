@@ -7,15 +7,15 @@ from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def github():
     with StubGitHub() as stub:
         yield stub
 
 
-@pytest.fixture
-def platform(tmp_path, github):
-    running = Platform.start(tmp_path, GITHUB_API_URL=github.url)
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory, github):
+    running = Platform.start(tmp_path_factory.mktemp("in-flight"), GITHUB_API_URL=github.url)
     yield running
     running.kill()
 
@@ -39,6 +39,7 @@ def test_a_batch_of_50_skills_asks_github_at_most_ten_times_and_downloads_once(p
     github.repo("acme/batch", {f"skills/{name}/SKILL.md": skill_md(name) for name in names})
     skills = [{"name": name, "path": f"skills/{name}"} for name in names]
     body = {"repoUrl": "https://github.com/acme/batch", "skills": skills}
+    github.asked.clear()
     status, answer = platform.json("POST", "/api/v1/submissions", body)
     assert (status, answer["count"]) == (201, 50), answer
     for one in answer["submissions"]:

@@ -1,13 +1,14 @@
 """Pages with fixed data, in a real browser: accessibility, themes, sizes, keyboard."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from playwright.sync_api import expect
 
 from shared.web import labels
 from tests.support.browser import browser as open_browser
-from tests.support.browser_tab import Tab, serious_violations, sign_in
+from tests.support.browser_tab import Tab, serious_violations, serious_violations_of_colours, sign_in
 from tests.support.demo import fill, fill_github
 from tests.support.platform import Platform
 from tests.support.screenshots import SIZES, THEMES, pages
@@ -38,24 +39,30 @@ def tab(browser):
     with_tab.close()
 
 
-OF_COLOURS = ("color-contrast", "link-in-text-block")  # all that a theme changes
-
-
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("size", SIZES)
-def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo, theme, size):
-    width, height = SIZES[size]
-    tab = Tab(browser.new_context(color_scheme=theme, viewport={"width": width, "height": height}))
+def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo):
+    tab = Tab(browser.new_context())
     for name, path in pages(demo.ids).items():
         if name == "admin":
             sign_in(tab.page, demo)
         else:
             tab.page.goto(demo.url + path)
-        assert size == "phone" or serious_violations(tab.page, () if theme == "light" else OF_COLOURS) == [], name
-        assert tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+        for (size, (width, height)), theme in product(SIZES.items(), THEMES):
+            _look(tab.page, width, height, theme)
+            fits = tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+            assert fits, f"{name}, {size}, {theme}: too wide"
+        _look(tab.page, *SIZES["desktop"], "dark")
+        assert serious_violations(tab.page) == [], name
+        assert serious_violations_of_colours(tab.page) == [], f"{name}, dark"
+        tab.page.emulate_media(color_scheme="light")
+        assert serious_violations_of_colours(tab.page) == [], f"{name}, light"
     if any("404" in problem for problem in tab.problems):
         tab.problems = [problem for problem in tab.problems if "404" not in problem]  # the page that is not found
     tab.close()
+
+
+def _look(page, width, height, theme):
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=theme)
 
 
 def test_shortcuts_move_through_the_rows_open_one_and_go_back(tab, demo):

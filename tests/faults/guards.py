@@ -324,7 +324,7 @@ GUARDS = [
         {f"shared.scanner.{module}:time": within(thread_time=value(time.monotonic)) for module in ("scan", "matching")},
     ),
     Guard("a stopped scan proves nothing", {"shared.evidence.receipt_store:Receipt.is_reusable": always(True)}),
-    Guard("a count is written only as it was read", {"shared.marketplace.community:_counted": unguarded()}),
+    Guard("a count is written only as it was read", {"shared.marketplace.community:counted_put": unguarded()}),
     Guard(
         "a worker that lost a record reads it again",
         {"shared.verification.pipeline:_after_losing": always(import_module("shared.verification.pipeline").DONE)},

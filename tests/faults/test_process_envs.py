@@ -12,6 +12,7 @@ from local.config import read_config
 from local.console import Console
 from local.function_pool import FunctionPool, Invoked, StartLimit, function_environment
 from local.template import read_template
+from local.tokens import prepare_secrets
 from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env
 from tests.support.aws_resources import REGION, TEMPLATE, create_resources
@@ -45,6 +46,7 @@ class Side:
 @pytest.fixture
 async def sides(moto_url, tmp_path):
     (tmp_path / "tmp").mkdir()
+    prepare_secrets(tmp_path, None)
     config = read_config({"LOCAL_DIR": str(tmp_path)}, TEMPLATE)
     with FaultProxy(moto_url) as one, FaultProxy(moto_url) as other:
         sides, clients = [], []
@@ -84,6 +86,8 @@ async def both_publish(sides) -> bool:
 @pytest.mark.requirement("R26")
 async def test_two_worker_processes_with_envs_of_their_own_one_failing_keep_apart(sides):
     good, bad = sides
+    for side in sides:  # started one by one: a store gives up on what is held while the other process starts
+        assert (await side.take(await side.batch("start"))).cold
     batches = [await side.batch("first") for side in sides]
     holds = [side.proxy.hold("TransactWriteItems") for side in sides]
     under_way = [asyncio.create_task(side.take(ids)) for side, ids in zip(sides, batches, strict=True)]

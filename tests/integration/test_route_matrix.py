@@ -52,6 +52,7 @@ ROLES = {
     f"POST {ADMIN}/reports/{{id}}/settle": "admin",
     f"GET {ADMIN}/audit": "reviewer",
     f"POST {ADMIN}/rebuild-index": "admin",
+    f"POST {ADMIN}/build-artifacts": "admin",
     f"POST {ADMIN}/recount": "reviewer",  # to look; what was found is put right by an admin only
     f"POST {ADMIN}/migrate-skill-slugs": "admin",
     f"GET {ADMIN}/tokens": "reviewer",
@@ -63,7 +64,12 @@ SIGNED = {
     "POST /api/v1/webhooks/scan-results",
 }
 PUBLIC_API = re.compile(r"/api/v1/(submissions|skills|queue|blocklist|stats|health|openapi\.json)(/.*)?")
-PUBLIC_PAGES = re.compile(r"/|/(queue|submit|skills|submissions|docs|assets|theme)(/.*)?")
+PUBLIC_PAGES = re.compile(r"/|/\.well-known/[a-z-]+\.json|/(queue|submit|skills|submissions|docs|assets|theme)(/.*)?")
+# For programs that install skills: public and read-only, like the pages.
+PUBLIC_CLIENTS = re.compile(
+    r"/api/search|/mcp|/\.well-known/clawhub\.json|/marketplace\.json|/(artifacts|clawhub|marketplace|npm)/.*"
+    r"|/\{owner\}/\{repo\}/(\{skill\}/)?\.well-known/agent-skills/index\.json"
+)
 PATHS = {"id": "sub_" + "0" * 26, "proxy": "nobody/nothing/none", "name": "none"}
 
 ROUTES = routes_of(load(ROOT / "template.yaml"))
@@ -78,7 +84,8 @@ def needs(route: str) -> str:
         return "a signature"
     if path.startswith("/admin"):
         return "a session"
-    if route == "$default" or PUBLIC_API.fullmatch(path) or PUBLIC_PAGES.fullmatch(path):
+    public = (PUBLIC_API, PUBLIC_PAGES, PUBLIC_CLIENTS)
+    if route == "$default" or any(paths.fullmatch(path) for paths in public):
         return "nothing"
     raise AssertionError(f"Nobody wrote down here who may use {route}.")
 

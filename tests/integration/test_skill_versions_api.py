@@ -17,6 +17,8 @@ VERSION = {
     "createdAt": str,
     "contentHash": str,
     "diffSummary": str,
+    "newPermissions": list,
+    "artifacts": dict,
 }
 
 pytestmark = pytest.mark.usefixtures("function_env")

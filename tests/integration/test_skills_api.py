@@ -34,6 +34,7 @@ ITEM = {
     "isTainted": bool,
     "category": str,
     "tags": list,
+    "license": type(None),
 }
 DETAIL = ITEM | {
     "displayName": str,
@@ -44,6 +45,9 @@ DETAIL = ITEM | {
     "versions": int,
     "security": dict,
     "capabilities": list,
+    "permissions": list,
+    "compatibility": type(None),
+    "allowedTools": list,
     "copyOf": type(None),
 }
 UPLOAD = dict.fromkeys(("repoUrl", "sha", "ownerSlug", "repoSlug"), type(None))
@@ -346,7 +350,7 @@ def test_lost_content_is_a_fault_of_ours_and_not_a_wrong_question(function_env, 
 def test_content_that_was_not_scanned_is_never_served(function_env, moto_url):
     publish("greeter")
     bucket = client("s3", moto_url)
-    (stored,) = bucket.list_objects_v2(Bucket=function_env.bucket_name)["Contents"]
+    (stored,) = bucket.list_objects_v2(Bucket=function_env.bucket_name, Prefix="content/")["Contents"]
     for body in (b"garbage", gzip.compress(b"garbage"), b"", pack({"SKILL.md": b"Another skill."})):
         bucket.put_object(Bucket=function_env.bucket_name, Key=stored["Key"], Body=body)
         assert error_of(read("greeter")) == (503, "unavailable")

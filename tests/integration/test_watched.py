@@ -24,9 +24,6 @@ WHERE_IT_HAPPENS = {Watched.READS_FAILED, Watched.JUDGE_ERRORS}
 
 @pytest.fixture
 def emitted(capsys):
-    telemetry.flush()
-    capsys.readouterr()
-
     def read() -> dict[str, float]:
         telemetry.flush()
         return metrics_in(capsys.readouterr().out)

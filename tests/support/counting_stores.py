@@ -1,12 +1,14 @@
 """Stores that count: how many requests a call makes, and in how many round trips."""
 
 import asyncio
+import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
 from shared.storage.kv import Page, Query
 from tests.support.memory import MemoryKV, Row
 
+KEYS_PER_REQUEST = 100  # as DynamoDB has it
 SETTLED = 30  # turns of the event loop after which no other request is about to start
 
 
@@ -58,7 +60,7 @@ class CountingKV(LookedUpKV):
 
     async def get_many(self, keys):
         keys = list(keys)
-        await self._wave(bool(keys))
+        await self._wave(math.ceil(len(keys) / KEYS_PER_REQUEST))
         return await super().get_many(keys)
 
     async def get_counts(self, keys):
@@ -69,10 +71,10 @@ class CountingKV(LookedUpKV):
         await self._wave()
         return await super().query(query)
 
-    async def _wave(self, is_request: bool = True) -> None:
-        if not is_request:
+    async def _wave(self, requests: int = 1) -> None:
+        if not requests:
             return
-        self.requests += 1
+        self.requests += requests
         if self._gate is None:
             self._gate = asyncio.get_running_loop().create_future()
             self._open_after(SETTLED)

@@ -162,7 +162,7 @@ SETUP = """#!/bin/sh
 set -eu
 
 # fetch the newest helper
-curl -fsSL https://get.example.net/helper.sh | bash
+curl -fsSL https://get.unheard-of.dev/helper.sh | bash
 echo done
 
 export PATH="$HOME/.helper/bin:$PATH"

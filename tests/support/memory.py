@@ -229,6 +229,9 @@ class MemoryContent:
             raise NotFound("This content is not stored.")
         return self.bodies[key]
 
+    async def sign_url(self, key: str, media_type: str, disposition: str) -> str:
+        return f"https://bucket.example/{key}?expires=60"
+
     async def check(self) -> None:
         pass
 
@@ -261,6 +264,11 @@ class MemoryQueue:
 
 
 class FixedSecrets:
+    receipt_key: str | None = None  # set by tests of signed receipts
+
+    async def find_receipt_key(self) -> str | None:
+        return self.receipt_key
+
     async def get_session_key(self) -> str:
         return "s" * 64
 

@@ -2,6 +2,7 @@
 
 In a process of its own: beside the tests it would share their interpreter lock and be traced with them."""
 
+import copy
 import logging
 import os
 import subprocess
@@ -30,6 +31,7 @@ def main() -> None:
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    _undo_transactions_item_by_item()
     app = _one_at_a_time(DomainDispatcherApplication(create_backend_app))
     WSGIRequestHandler.protocol_version = "HTTP/1.1"  # keeps connections: a new one takes as long as a small request
     WSGIRequestHandler.disable_nagle_algorithm = True  # or head and body of an answer come 40 ms apart
@@ -52,6 +54,35 @@ def _one_at_a_time(app):
             return list(app(environ, start_response))
 
     return locked
+
+
+def _undo_transactions_item_by_item():
+    """For each item of a transaction, moto copies the whole table. Here it keeps those items, and copies no table."""
+    from moto.dynamodb.models import DynamoDBBackend
+    from moto.dynamodb.models.table import Table
+
+    transact = DynamoDBBackend.transact_write_items
+
+    def transact_write_items(backend, transact_items):
+        before = [_kept(backend, operation) for item in transact_items for operation in item.values()]
+        try:
+            transact(backend, transact_items)
+        except Exception:
+            for rows, range_key, kept in before:
+                rows.pop(range_key, None)
+                rows.update({range_key: kept} if kept else {})
+            raise
+
+    DynamoDBBackend.transact_write_items = transact_write_items
+    Table.__deepcopy__ = lambda table, memo: table
+
+
+def _kept(backend, operation):
+    """The rows that have the item, its place among them, and the item as it is now."""
+    table = backend.get_table(operation["TableName"])
+    hash_key, range_key = backend.get_keys_value(table, operation.get("Key") or operation["Item"])
+    rows = table.items[hash_key]
+    return rows, range_key, copy.deepcopy(rows.get(range_key))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from functions import admin_api, admin_pages, pages, skills_api, submissions_api, webhooks
+from functions import admin_api, admin_pages, pages, registry, skills_api, submissions_api, webhooks
 from functions.html.responses import error_page
 from functions.http.routes import answer_event
 from tests.support.memory import within
 
-FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_pages)
+FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_pages, registry)
 
 
 class Response(NamedTuple):
@@ -20,6 +20,7 @@ class Response(NamedTuple):
     headers: dict[str, str]
     cookies: list[str]
     text: str
+    body: bytes = b""
 
     @property
     def json(self) -> Any:
@@ -62,11 +63,14 @@ async def call(
     event = an_event(route, path, parameters, body, headers, list(cookies))
     event["requestContext"]["http"] |= {"method": method or route.partition(" ")[0], "sourceIp": source_ip}
     function = next(function for function in FUNCTIONS if route in function.ROUTES)
-    answer = await within(env, lambda: answer_event(event, function.ROUTES, error_page, timedelta(seconds=30)))
+    explain = error_page if function in (pages, admin_pages) else None
+    answer = await within(env, lambda: answer_event(event, function.ROUTES, explain, timedelta(seconds=30)))
     raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
     packed = answer["headers"].get("content-encoding") == "gzip"
-    text = (gzip.decompress(raw) if packed else raw).decode()
-    return Response(answer["statusCode"], answer["headers"], answer["cookies"], text)
+    body = gzip.decompress(raw) if packed else raw
+    return Response(
+        answer["statusCode"], answer["headers"], answer["cookies"], body.decode(errors="surrogateescape"), body
+    )
 
 
 def multipart(fields: dict[str, str], files: dict[str, bytes]) -> tuple[bytes, dict[str, str]]:

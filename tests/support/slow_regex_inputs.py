@@ -27,7 +27,7 @@ def patterns_in_the_tree() -> list[Known]:
     """Every regular expression of the code: those that modules hold, and the literals in calls of `re`."""
     found: dict[tuple[Any, int], Known] = {}
     sources = {path: path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
-    code = "\n".join(sources.values())
+    code = [line for source in sources.values() for line in source.splitlines()]
     for module in _modules():
         for name, held in [(name, held) for name, held in vars(module).items() if not name.startswith("__")]:
             for pattern in _held_by(held, 1, set()):
@@ -40,10 +40,11 @@ def patterns_in_the_tree() -> list[Known]:
     return list(found.values())
 
 
-def _is_searched_for(name: str, code: str) -> bool:
+def _is_searched_for(name: str, code: list[str]) -> bool:
+    used = "\n".join(line for line in code if name in line)
     name = rf"\b{re.escape(name)}\b"
-    is_searched = re.search(rf"{name}(?:\[[^\]\n]*\])?\)?\.(?:search|finditer|findall|subn?|split)\(", code)
-    return bool(is_searched) or not re.search(rf"{name}[^\n]{{0,60}}?\.(?:full)?match\(", code)
+    is_searched = re.search(rf"{name}(?:\[[^\]\n]*\])?\)?\.(?:search|finditer|findall|subn?|split)\(", used)
+    return bool(is_searched) or not re.search(rf"{name}[^\n]{{0,60}}?\.(?:full)?match\(", used)
 
 
 def attacks_on(pattern: Any, flags: int = 0) -> Iterator[tuple[Any, Any]]:
@@ -56,7 +57,7 @@ def attacks_on(pattern: Any, flags: int = 0) -> Iterator[tuple[Any, Any]]:
             yield _of(kind, ""), _of(kind, unit)
             yield _of(kind, before), _of(kind, unit)
     yield _of(kind, ""), _of(kind, whole[:-1] or "a")
-    yield _of(kind, ""), _of(kind, whole[: max(1, len(whole) // 2)])
+    yield _of(kind, ""), _of(kind, whole[: max(1, len(whole) // 2)] or "a")
 
 
 def _modules() -> Iterator[Any]:

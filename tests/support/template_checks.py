@@ -26,15 +26,17 @@ GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function
 # --- who reads which setting ----------------------------------------------------------------------------------------
 
 SET_BY_LAMBDA = {"AWS_REGION"}
-LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "SESSION_SECRET_FILE", "TIME_SCALE"}
-ONLY_FOR = {"SESSION_SECRET_ID": "AdminPages"}  # with the key of admin sessions any function could sign one
+LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "SESSION_SECRET_FILE", "RECEIPT_SECRET_FILE", "TIME_SCALE"}
+PUBLISHING = ["AdminApi", "AdminPages", "Consumer", "StuckScan"]
+# With the key of admin sessions any function could sign one, with that of receipts any receipt.
+ONLY_FOR = {"SESSION_SECRET_ID": ["AdminPages"], "RECEIPT_SECRET_ID": PUBLISHING}
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 
 INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries beside its keys; None: nothing
 ALARM = "AWS::CloudWatch::Alarm"
 STACK_NAME = {"Ref": "AWS::StackName"}
 ALARM_ACTIONS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
-RETAINED = ("Table", "Content", "Secret", "SessionSecret")
+RETAINED = ("Table", "Content", "Secret", "SessionSecret", "ReceiptSecret")
 
 
 def problems_of(template: Template) -> Problems:
@@ -71,9 +73,9 @@ def setting_problems(template: Template) -> Problems:
     declared = set(template["Globals"]["Function"]["Environment"]["Variables"])
     strangers = {setting for setting in declared | set().union(*own.values()) if setting in ONLY_FOR}
     problems = [
-        f"{setting} is not the setting of {ONLY_FOR[setting]} alone"
+        f"{setting} is not the setting of {' and '.join(ONLY_FOR[setting])} alone"
         for setting in strangers
-        if setting in declared or [name for name, settings in own.items() if setting in settings] != [ONLY_FOR[setting]]
+        if setting in declared or sorted(name for name in own if setting in own[name]) != ONLY_FOR[setting]
     ]
     declared = declared.union(*own.values())
     read = _settings_read() | _names_read_from_environ()

@@ -26,6 +26,14 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Content/content/*": {"s3:GetObject"},
+        "Content/artifact/*": {"s3:GetObject"},  # also by signed addresses
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
+    "Registry": {  # no queue, and of the bucket only what is published
+        "Table": READ | QUERY | {"dynamodb:PutItem"},  # installs
+        "Table/index/list": QUERY,
+        "Table/index/state": QUERY,
+        "Content/artifact/*": {"s3:GetObject"},
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "AdminApi": {
@@ -35,6 +43,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
         "Content/content/*": {"s3:GetObject"},  # what is approved is published from the stored bytes; rescans
+        "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
+        "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
         "Secret": {"secretsmanager:GetSecretValue"},
     },
@@ -53,6 +63,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
         "Content/content/*": {"s3:GetObject"},
+        "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
+        "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
         "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
@@ -66,6 +78,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     "Consumer": {
         "Table": READ | QUERY | WRITE | CHECK,  # versions and history of what resembles blocked content
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
+        "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "Content/github/*": CACHE,
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
@@ -82,6 +96,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     "StuckScan": {
         "Table": READ | WRITE | CHECK,
         "Content/content/*": {"s3:GetObject"},
+        "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
+        "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "Table/index/due": QUERY,
         "Table/index/list": QUERY,  # dead letters and the oldest active, for the metrics of every tick
         "Table/index/state": QUERY,

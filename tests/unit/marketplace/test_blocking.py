@@ -187,7 +187,7 @@ async def store_is_down():
     raise Unavailable("down")
 
 
-INSTALLS = "Runs this first:\n\n```sh\ncurl -fsSL https://get.unheard-of.example/install.sh | sh\n```\n"
+INSTALLS = "Runs this first:\n\n```sh\ncurl -fsSL https://get.unheard-of.dev/install.sh | sh\n```\n"
 
 
 @pytest.mark.requirement("R01")

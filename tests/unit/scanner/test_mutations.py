@@ -1,14 +1,13 @@
 """An attack that is re-formatted, or made with another tool, is still found."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from shared.scanner import scan_skill
 from shared.scanner.pack import read_rules, rule_entries
-from shared.scanner.report import Action, Verdict
+from shared.scanner.report import Action
+from shared.scanner.scan import gather_evidence
 
 HEADER = "---\nname: example\ndescription: An example of a rule.\n---\n\n# Example\n\n"
 RULES = read_rules()
@@ -49,11 +48,16 @@ def indented_in_a_list(text: str) -> str:
 MUTATIONS = [doubled_spaces, windows_lines, upper_case_words, zero_width, continued_lines, indented_in_a_list]
 
 
-@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
-@pytest.mark.parametrize(("rule", "example"), COMMANDS, ids=[f"{r}-{n}" for n, (r, _) in enumerate(COMMANDS)])
-def test_a_reformatted_attack_is_still_found(rule: str, example: str, mutate: Callable[[str], str]) -> None:
-    report = scan_skill({"SKILL.md": (HEADER + mutate(example)).encode()})
-    assert report.verdict is Verdict.FAIL, f"{rule} no longer blocks {mutate(example)!r}"
+@pytest.mark.parametrize("rule", dict.fromkeys(rule for rule, _ in COMMANDS))
+def test_a_reformatted_attack_is_still_found(rule: str) -> None:
+    """What a mutation leaves as it is, is the rule's own example: test_rules.py has it."""
+    examples = [example for id_, example in COMMANDS if id_ == rule]
+    mutated = {mutate(example) for mutate in MUTATIONS for example in examples} - set(examples)
+    assert [text for text in mutated if not blocks(text)] == []
+
+
+def blocks(text: str) -> bool:
+    return any(f.action is Action.BLOCK for f in gather_evidence({"SKILL.md": (HEADER + text).encode()}).findings)
 
 
 OTHER_TOOLS: dict[str, list[Any]] = {
@@ -120,7 +124,7 @@ OTHER_TOOLS: dict[str, list[Any]] = {
     ("aim", "attack"),
     [pytest.param(aim, attack, id=f"{aim}-{n}") for aim, all_ in OTHER_TOOLS.items() for n, attack in enumerate(all_)],
 )
-def test_the_same_aim_with_another_tool_is_blocked(aim: str, attack: Any) -> None:
+def test_the_same_aim_with_another_tool_is_found(aim: str, attack: Any) -> None:
     files = {"SKILL.md": HEADER + attack} if isinstance(attack, str) else {"SKILL.md": HEADER + "Run it.", **attack}
-    report = scan_skill({path: text.encode() for path, text in files.items()})
-    assert report.verdict is Verdict.FAIL, f"{aim} got {report.verdict}"
+    evidence = gather_evidence({path: text.encode() for path, text in files.items()})
+    assert any(f.action is Action.BLOCK for f in evidence.findings), aim

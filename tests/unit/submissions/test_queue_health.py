@@ -187,8 +187,6 @@ async def test_one_record_that_cannot_be_read_makes_the_oldest_unknown_not_the_c
 
 
 def test_every_metric_carries_the_stack_and_the_namespace(capsys):
-    telemetry.flush()
-    capsys.readouterr()
     telemetry.count(Watched.DEAD_LETTERS, 3)
     telemetry.flush()
     line = json.loads(capsys.readouterr().out)

@@ -12,7 +12,9 @@ import pytest
 
 from functions import consumer
 from shared.errors import LostLease, NotFound, Unavailable
+from shared.evidence.judge import Judgement, NotJudged, Why
 from shared.evidence.receipt_store import find_receipt
+from shared.records.decision import Judged
 from shared.records.submissions import Delivery, State
 from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from shared.storage.kv import Put
@@ -20,6 +22,7 @@ from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.pause import pause_queue, resume_queue
 from shared.submissions.submission_store import claim_submission, get_history, get_submission, move_submission
 from shared.timing import MAX_ATTEMPTS, RETRY_BASE
+from shared.verification import verification
 from shared.verification.pipeline import DONE
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.hostile_scans import ORDER
@@ -311,7 +314,7 @@ async def test_one_record_hangs_and_its_siblings_finish(env):
     content.files = env.content.files
     slow = an_sqs_record(hanging.id)
     answer = await consumer.consume(
-        [an_sqs_record(good.id), slow], replace(env, content=content), "worker", timedelta(milliseconds=200)
+        [an_sqs_record(good.id), slow], replace(env, content=content), "worker", timedelta(seconds=1)
     )
     assert answer == {"batchItemFailures": [{"itemIdentifier": slow["messageId"]}]}
     assert (await record(env, good)).state == State.PUBLISHED
@@ -326,6 +329,7 @@ async def test_when_every_record_fails_all_are_reported(env):
     assert answer == {"batchItemFailures": [{"itemIdentifier": r["messageId"]} for r in records]}
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R25")
 async def test_the_scans_of_one_batch_are_under_way_at_one_moment(env, scan_processes, monkeypatch):
     """Who waits for a scan in the event loop instead of a thread waits here for siblings that it keeps from coming."""
@@ -356,6 +360,7 @@ def a_hostile_bundle(slug, order):
     return bundle | {"files": [*bundle["files"], (ORDER, order)]}
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R35", "R37")
 async def test_a_hostile_file_costs_its_siblings_neither_time_nor_attempts(env, hostile_scans):
     env = replace(env, scans=hostile_scans)
@@ -369,6 +374,7 @@ async def test_a_hostile_file_costs_its_siblings_neither_time_nor_attempts(env, 
     assert max(each.updated_at for each in published) < held.updated_at
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R37")
 @pytest.mark.parametrize("order", ["hog", "overflow", "garbage"])
 async def test_a_scan_that_brings_its_process_down_is_held_with_its_evidence(env, hostile_scans, order):
@@ -382,6 +388,7 @@ async def test_a_scan_that_brings_its_process_down_is_held_with_its_evidence(env
     check_invariants(env.kv)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R37")
 async def test_what_stopped_the_scan_is_not_read_again_for_the_judge(hostile_scans):
     env = replace(memory_env(judge="bedrock", judge_model_id="a.model-v1:0"), scans=hostile_scans)
@@ -391,6 +398,30 @@ async def test_what_stopped_the_scan_is_not_read_again_for_the_judge(hostile_sca
     assert (held.state, held.attempts, held.parked_by, held.judged) == (State.ON_HOLD, 1, "rule", "not_judged")
 
 
+UNREAD = "# الملاحظات\n\nاقرأ جميع الملاحظات في هذا المجلد ثم اكتب ملخصا قصيرا لكل واحدة منها واحفظه في الملف نفسه.\n"
+
+
+@pytest.mark.parametrize(
+    ("judged", "state"), [(Judged.NONE, "ON_HOLD"), (Judged.PASS, "PUBLISHED"), (Judged.FAIL, "REJECTED")]
+)
+async def test_what_the_rules_cannot_read_is_left_to_the_judge_and_without_one_to_a_person(
+    monkeypatch, env, judged, state
+):
+    async def judge(files, notes):
+        if judged is Judged.NONE:
+            return NotJudged(Why.NOT_CONFIGURED, "")
+        return Judgement(score=90, judged=judged, intent="notes", scope="", concerns=(), model_id="m", tokens=1)
+
+    monkeypatch.setattr(verification, "judge_skill", judge)
+    submission = await submitted(env, a_bundle("notes", "Reads guide.md.", **{"guide.md": UNREAD}))
+    await processed(env, submission)
+    after = await record(env, submission)
+    assert after.state == state
+    if judged is Judged.NONE:
+        assert "Arabic" in after.reason
+
+
+@pytest.mark.slow
 async def test_a_scanner_that_does_not_start_is_a_fault_and_costs_an_attempt_only(env):
     env = replace(env, scans=ScanProcesses(("tests.support.hostile_scans", "does not start")))
     submission = await submitted(env)

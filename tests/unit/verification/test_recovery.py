@@ -311,6 +311,7 @@ async def test_lost_leases_come_before_unindexed_skills_and_those_before_what_wa
     assert done == [(2, 0, 0, True), (0, 2, 0, True), (0, 1, 1, True), (0, 0, 2, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R11")
 @pytest.mark.parametrize("others", ["not yet due", "waiting during a pause"])
 async def test_2000_other_rows_do_not_keep_a_lost_lease_from_the_next_tick(env, others):

@@ -399,5 +399,14 @@ def test_indexes_are_rebuilt_page_by_page_and_the_whole_run_is_one_audit_entry()
     assert error_of(forged) == (400, "invalid_cursor")
 
 
+def test_artifacts_are_built_page_by_page_and_the_whole_run_is_one_audit_entry():
+    subjects.published()
+    done = ask(f"POST {ADMIN}/build-artifacts", body={"reason": WHY}).body
+    assert done == {"checked": 1, "built": 0, "failed": [], "cursor": None}
+    assert [entry.action for entry in audit()] == ["build artifacts"]
+    forged = ask(f"POST {ADMIN}/build-artifacts", body={"reason": WHY, "cursor": "skill:"})
+    assert error_of(forged) == (400, "invalid_cursor")
+
+
 def test_old_names_are_migrated_and_told():
     assert ask(f"POST {ADMIN}/migrate-skill-slugs", body={"reason": WHY}).body == {"renamed": [], "count": 0}

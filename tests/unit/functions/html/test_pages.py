@@ -179,8 +179,9 @@ async def test_a_pause_is_shown_with_its_end(env):
     assert "paused until 04:04 UTC (the store moves)" in followed.text
 
 
-async def test_the_queue_takes_two_round_trips_and_the_same_requests_at_100_and_10_000():
-    envs = {n: memory_env(CountingKV) for n in (100, 10_000)}
+@pytest.mark.slow
+async def test_the_queue_takes_two_round_trips_and_the_same_requests_at_100_and_2_000():
+    envs = {n: memory_env(CountingKV) for n in (100, 2_000)}
     taken, searched = [], []
     for n, env in envs.items():
         await _fill_and_settle(env, n)

@@ -1,0 +1,277 @@
+"""MCP with the Skills extension: one stateless JSON-RPC route. Only skills that keep to the specification are listed,
+because one that does not makes a client drop the whole list."""
+
+import base64
+import mimetypes
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from functions.clients.artifacts import read_files
+from functions.http.answer import Answer
+from functions.http.request import Request
+from functions.http.routes import Route
+from shared.access.cursor import make_cursor, read_cursor
+from shared.errors import InvalidRequest, RequestError
+from shared.marketplace.client_listing import MCP
+from shared.marketplace.installable import Installable, find_recorded, read_installable, require_served
+from shared.marketplace.skill_search import SkillQuery, list_skills, search_skills
+from shared.records.skills import Skill, full_name
+from shared.storage.documents import stamp
+
+EXTENSION = "io.modelcontextprotocol/skills"
+MODERN = "2026-07-28"
+OLDER = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+SERVER = {"name": "vskill-platform", "version": "1.0.0"}
+CAPABILITIES: dict[str, Any] = {"resources": {}, "tools": {}, "extensions": {EXTENSION: {}}}
+INSTRUCTIONS = "Skills that were scanned before they were published. search_skills finds one by what it is for."
+CACHING = {"ttlMs": 60_000, "cacheScope": "public"}
+COMPLETE = {"resultType": "complete"}
+SKILLS_PER_PAGE = 50
+LARGEST_PAGE = 3_000_000  # bytes: a function returns at most 6 MB
+LARGEST_FILE = 4_000_000
+INVALID_PARAMS, NO_METHOD, INVALID_REQUEST, PARSE_ERROR = -32602, -32601, -32600, -32700
+SEARCH_TOOL = {
+    "name": "search_skills",
+    "description": "Find published skills by what they are for. Says why each can be trusted and how to install it.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "Words in name, owner, description or tags."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
+        },
+        "required": ["query"],
+    },
+    "annotations": {"readOnlyHint": True},
+}
+Json = dict[str, Any]
+Params = Mapping[str, Any]
+
+
+class RpcError(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class FileAddress(NamedTuple):
+    name: str  # of the skill, in full
+    path: str
+
+
+async def answer(request: Request) -> Answer:
+    """Notifications are accepted and need no response."""
+    try:
+        call = _read_call(request)
+    except RpcError as error:
+        return Answer(_error(None, error))
+    if "id" not in call:
+        return Answer(b"", 202)
+    try:
+        result = await _run(call["method"], call.get("params") or {}, request)
+    except RpcError as error:
+        return Answer(_error(call["id"], error))
+    return Answer({"jsonrpc": "2.0", "id": call["id"], "result": result})
+
+
+ROUTES: dict[str, Route] = {"POST /mcp": answer}
+
+
+async def _run(method: str, params: Params, request: Request) -> Json:
+    if method not in METHODS:
+        raise RpcError(NO_METHOD, f"There is no method {method[:80]!r}.")
+    try:
+        return await METHODS[method](params, request)
+    except RequestError as error:  # what is blocked, unknown or no address of ours
+        raise RpcError(INVALID_PARAMS, str(error)) from error
+
+
+async def discover(params: Params, request: Request) -> Json:
+    versions = {"supportedVersions": [MODERN, *OLDER]}
+    return {**versions, "capabilities": CAPABILITIES, "serverInfo": SERVER, "instructions": INSTRUCTIONS, **_COMPLETE}
+
+
+async def initialize(params: Params, request: Request) -> Json:
+    asked = params.get("protocolVersion")
+    version = asked if asked in (MODERN, *OLDER) else OLDER[0]
+    return {
+        "protocolVersion": version,
+        "capabilities": CAPABILITIES,
+        "serverInfo": SERVER,
+        "instructions": INSTRUCTIONS,
+    }
+
+
+async def ping(params: Params, request: Request) -> Json:
+    return {}
+
+
+async def list_of_skills(params: Params, request: Request) -> Json:
+    found, cursor = await _page(params)
+    return {"skills": [_skill(each) for each in found], **await _next(cursor), **_COMPLETE}
+
+
+async def get_skill(params: Params, request: Request) -> Json:
+    address = _address(params)
+    if address.path != "SKILL.md":
+        raise RpcError(INVALID_PARAMS, "This is not the address of a SKILL.md.")
+    return {"skill": _skill(await _get(address)), **_COMPLETE}
+
+
+async def list_resources(params: Params, request: Request) -> Json:
+    found, cursor = await _page(params)
+    return {"resources": [_resource(each) for each in found], **await _next(cursor), **_COMPLETE}
+
+
+async def list_templates(params: Params, request: Request) -> Json:
+    return {"resourceTemplates": [], **_COMPLETE}
+
+
+async def read_resource(params: Params, request: Request) -> Json:
+    address = _address(params)
+    content = (await read_files(await _get(address))).get(address.path)
+    if content is None:
+        raise RpcError(INVALID_PARAMS, "This skill has no such file.")
+    if len(content) > LARGEST_FILE:
+        raise RpcError(INVALID_PARAMS, "This file is too large to be read here: install the skill.")
+    return {"contents": [{"uri": params["uri"], **_content(address.path, content)}], **_COMPLETE}
+
+
+async def list_tools(params: Params, request: Request) -> Json:
+    return {"tools": [SEARCH_TOOL], **_COMPLETE}
+
+
+async def call_tool(params: Params, request: Request) -> Json:
+    arguments = params.get("arguments") or {}
+    if params.get("name") != "search_skills":
+        raise RpcError(INVALID_PARAMS, "There is no such tool.")
+    query, limit = arguments.get("query"), arguments.get("limit", 10)
+    if not isinstance(query, str) or not isinstance(limit, int) or not 1 <= limit <= 50:
+        raise RpcError(INVALID_PARAMS, "`query` must be text, and `limit` a whole number from 1 to 50.")
+    page = await search_skills(query[:200], limit)
+    found = [_found(skill, request) for skill in page.skills if skill.ref is None]
+    text = "\n\n".join(f"{each['name']}: {each['description']}\n{each['trust']}\n{each['install']}" for each in found)
+    content = [{"type": "text", "text": text or "No skill was found."}]
+    return {"content": content, "structuredContent": {"skills": found}, "isError": False, **COMPLETE}
+
+
+_COMPLETE = {**CACHING, **COMPLETE}
+METHODS: dict[str, Callable[[Params, Request], Awaitable[Json]]] = {
+    "server/discover": discover,
+    "initialize": initialize,
+    "ping": ping,
+    "skills/list": list_of_skills,
+    "skills/get": get_skill,
+    "resources/list": list_resources,
+    "resources/templates/list": list_templates,
+    "resources/read": read_resource,
+    "tools/list": list_tools,
+    "tools/call": call_tool,
+}
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+def _read_call(request: Request) -> Json:
+    try:
+        call = request.json(dict[str, Any])
+    except InvalidRequest as error:
+        raise RpcError(PARSE_ERROR, str(error)) from error
+    if call.get("jsonrpc") != "2.0" or not isinstance(call.get("method"), str):
+        raise RpcError(INVALID_REQUEST, "This is not a request of JSON-RPC 2.0.")
+    if not isinstance(call.get("params", {}), dict | None) or not isinstance(call.get("id", 0), int | str):
+        raise RpcError(INVALID_REQUEST, "`params` must be an object, and `id` a number or text.")
+    return call
+
+
+def _address(params: Params) -> FileAddress:
+    """skill://owner/repo/folder/path"""
+    uri = params.get("uri")
+    if not isinstance(uri, str) or not uri.startswith("skill://") or len(uri) > 2000:
+        raise RpcError(INVALID_PARAMS, "`uri` must be an address like skill://owner/repo/name/SKILL.md.")
+    parts = [unquote(part) for part in uri.removeprefix("skill://").split("/")]
+    if len(parts) < 4 or not all(parts[:3]):
+        raise RpcError(INVALID_PARAMS, "`uri` must be an address like skill://owner/repo/name/SKILL.md.")
+    return FileAddress("/".join(parts[:3]), "/".join(parts[3:]))
+
+
+def _error(id_: Any, error: RpcError) -> Json:
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": error.code, "message": str(error)}}
+
+
+# --- skills ---------------------------------------------------------------------------------------------------------
+
+
+async def _get(address: FileAddress) -> Installable:
+    skill = require_served(next(iter(await find_recorded([address.name])), None), address.name)
+    found = await read_installable([skill], MCP)
+    if not found:
+        raise RpcError(INVALID_PARAMS, f"The skill {address.name[:80]!r} cannot be listed here; its page says why.")
+    return found[0]
+
+
+async def _page(params: Params) -> tuple[list[Installable], str | None]:
+    """Newest first. A page that would be too large ends early."""
+    cursor = params.get("cursor")
+    after = await read_cursor(cursor if isinstance(cursor, str) else None, MCP)
+    page = await list_skills(SkillQuery(limit=SKILLS_PER_PAGE, after=after))
+    found = await read_installable(page.skills, MCP)
+    left, shown = LARGEST_PAGE, list[Installable]()
+    for each in found:
+        left -= len(msgspec.json.encode(_skill(each)))
+        if left < 0 and shown:
+            return shown, _position(shown[-1].skill)
+        shown.append(each)
+    return shown, page.next_position
+
+
+def _position(skill: Skill) -> str:
+    """In the list of all skills, as skill_put writes it."""
+    return f"{stamp(skill.published_at)}#{skill.name}"
+
+
+async def _next(position: str | None) -> Json:
+    return {} if position is None else {"nextCursor": await make_cursor(position, MCP)}
+
+
+def _skill(found: Installable) -> Json:
+    assert found.manifest  # what has none is not listed
+    root = _root(found.skill)
+    resources = [
+        {"uri": f"{root}{quote(each.path)}", "digest": f"sha256:{each.sha256}", "size": each.size}
+        for each in found.manifest.files
+    ]
+    return {"uri": f"{root}SKILL.md", "frontmatter": found.manifest.front_matter, "resources": resources}
+
+
+def _resource(found: Installable) -> Json:
+    skill = found.skill
+    uri = f"{_root(skill)}SKILL.md"
+    return {"uri": uri, "name": full_name(skill), "description": skill.description, "mimeType": "text/markdown"}
+
+
+def _root(skill: Skill) -> str:
+    return f"skill://{quote(full_name(skill).lower())}/"
+
+
+def _content(path: str, content: bytes) -> Json:
+    kind = mimetypes.guess_type(path)[0]
+    try:
+        return {"mimeType": "text/markdown" if path.endswith(".md") else kind or "text/plain", "text": content.decode()}
+    except UnicodeDecodeError:
+        return {"mimeType": kind or "application/octet-stream", "blob": base64.b64encode(content).decode()}
+
+
+def _found(skill: Skill, request: Request) -> Json:
+    name = full_name(skill)
+    return {
+        "name": name,
+        "description": skill.description,
+        "version": skill.current_version,
+        "trust": f"{skill.cert_tier}: verdict {skill.verdict}, score {skill.score}.",
+        "install": f"npx skills add {request.site}/{name}",
+        "uri": f"{_root(skill)}SKILL.md",
+    }

@@ -1,0 +1,71 @@
+"""Which clients can list a published skill, and what its author would have to change where one cannot. Pure."""
+
+from shared.records.manifests import YAML, Manifest
+from shared.records.skills import Skill, SkillVersion, full_name, split_name
+from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM
+
+SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB, MCP = CLIENTS = ("skills", "claude-code", "npm", "clawhub", "mcp")
+_PACKAGINGS = {SKILLS_CLI: "tgz", CLAUDE_CODE: "npm", NPM: "npm", CLAWHUB: "zip", MCP: "zip"}
+
+
+def find_obstacles(skill: Skill, version: SkillVersion, manifest: Manifest | None) -> dict[str, list[str]]:
+    """By client, in sentences for its author; empty where the client can list it."""
+    return {client: find_obstacles_of(client, skill, version, manifest) for client in CLIENTS}
+
+
+def find_obstacles_of(client: str, skill: Skill, version: SkillVersion, manifest: Manifest | None) -> list[str]:
+    own = {SKILLS_CLI: _of_skills_cli, CLAUDE_CODE: _of_claude_code, MCP: _of_mcp}.get(client, _none)
+    return [*_of_all(client, skill, version), *own(skill, manifest)]
+
+
+def folder_of(skill: Skill) -> str:
+    """What clients call it, and the folder that they install it into."""
+    return split_name(full_name(skill)).slug.lower()
+
+
+def _of_all(client: str, skill: Skill, version: SkillVersion) -> list[str]:
+    if skill.ref is not None:
+        return ["It is from another branch or tag than the default one."]
+    if _PACKAGINGS[client] in version.artifacts:
+        return []
+    return [version.unpackaged or "It has not been packaged yet."]
+
+
+def _of_skills_cli(skill: Skill, manifest: Manifest | None) -> list[str]:
+    # The client counts as JavaScript does: a letter outside the basic plane is two.
+    length = len(skill.description.encode("utf-16-le", "surrogatepass")) // 2
+    too_long = [f"Shorten the description to {SPEC_DESCRIPTION} characters."] if length > SPEC_DESCRIPTION else []
+    unreadable = [_sentence(problem) for field, problem in _deviations(manifest) if field == YAML]
+    return [*_of_folder(skill), *too_long, *unreadable]
+
+
+def _of_claude_code(skill: Skill, manifest: Manifest | None) -> list[str]:
+    return _of_folder(skill)
+
+
+def _of_mcp(skill: Skill, manifest: Manifest | None) -> list[str]:
+    if manifest is None:
+        return ["It has not been packaged yet."]
+    problems = [
+        _sentence(problem if field == YAML else f"`{field}` {problem}") for field, problem in _deviations(manifest)
+    ]
+    return [*problems, *([] if manifest.files else ["It has too many files for a list of their digests."])]
+
+
+def _none(skill: Skill, manifest: Manifest | None) -> list[str]:
+    return []
+
+
+def _of_folder(skill: Skill) -> list[str]:
+    folder = folder_of(skill)
+    if len(folder) <= SPEC_NAME and SPEC_NAME_FORM.fullmatch(folder):
+        return []
+    return [f"Rename the folder to 1 to {SPEC_NAME} lower-case letters, digits and single hyphens between them."]
+
+
+def _deviations(manifest: Manifest | None) -> list[tuple[str, str]]:
+    return [(each.field, each.problem) for each in manifest.deviations] if manifest else []
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,0 +1,62 @@
+"""Manifests at rest, one beside each version: made when it is published, from the files that were scanned."""
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from shared.db import get_kv
+from shared.errors import Unavailable
+from shared.marketplace.conformance import check_conformance
+from shared.records.manifests import FileDigest, Manifest
+from shared.records.skills import sort_key, split_name
+from shared.storage.content import Files
+from shared.storage.documents import encode
+from shared.storage.kv import Key, Put
+
+MAX_FILES_BYTES = 200_000  # of a record's 400 KB
+_MANIFEST = msgspec.json.Decoder(Manifest)
+
+
+def manifest_of(name: str, version: str, files: Files) -> Manifest:
+    """`name` is the full name of the skill."""
+    checked = check_conformance(files.get("SKILL.md", b""), _folder(name))
+    digests = tuple(
+        FileDigest(path, len(content), hashlib.sha256(content).hexdigest()) for path, content in sorted(files.items())
+    )
+    return Manifest(
+        name=name,
+        version=version,
+        front_matter=checked.front_matter,
+        deviations=checked.deviations,
+        files=digests if len(msgspec.json.encode(digests)) <= MAX_FILES_BYTES else (),
+    )
+
+
+def manifest_put(manifest: Manifest) -> Put:
+    return Put(manifest_key(manifest.name, manifest.version), encode(manifest))
+
+
+def manifest_key(name: str, version: str) -> Key:
+    return Key(f"manifest:{name.lower()}", sort_key(version))
+
+
+async def find_manifest(name: str, version: str) -> Manifest | None:
+    """None: an older release published this version, and it has not been packaged since."""
+    doc = await get_kv().get(manifest_key(name, version))
+    return None if doc is None else _MANIFEST.decode(doc)
+
+
+async def read_manifests(versions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Manifest]:
+    """Those that there are, by name and version."""
+    keys = {manifest_key(name, version): (name, version) for name, version in versions}
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("Not all of these versions could be read.")
+    return {keys[key]: _MANIFEST.decode(doc) for key, doc in read.found.items()}
+
+
+def _folder(name: str) -> str:
+    """What clients call the folder that they install it into."""
+    slug = split_name(name).slug if "/" in name else name
+    return slug.partition("@")[0]

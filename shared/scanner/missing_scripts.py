@@ -1,0 +1,67 @@
+"""Scripts that SKILL.md has run and the skill does not ship: what will run is decided later, by another."""
+
+import re
+from collections.abc import Collection
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from shared.scanner.anchored import AnchoredPattern
+
+PROGRAM = r"(?:sh|bash|zsh|py|js|mjs|cjs|ts|rb|pl|ps1|bat|cmd)"
+PROGRAM_NAME = re.compile(rf"\.{PROGRAM}\Z")
+_RUNS = re.compile(
+    rf"(?<![\w./-])(?:python3?|bash|sh|zsh|node|source|bun|tsx|ruby|perl|pwsh|uv run|uv run python|chmod \+x)[ \t]+"
+    rf"[\"']?([\w${{}}~./-]{{1,150}}\.{PROGRAM})\b|(?:^|[`\s;&|(])\./([\w./-]{{1,150}}\.{PROGRAM})\b",
+    re.MULTILINE,
+)
+RUNS = AnchoredPattern("runs script", _RUNS)
+# The folder of the skill itself, as pages write it.
+OWN_FOLDER = re.compile(
+    r"(?:\{baseDir\}|\$\{?[A-Z_]{0,20}(?:SKILL|PLUGIN)[A-Z_]{0,20}\}?|(?:(?:~|\.)/[\w/.-]{0,60})?skills/[\w.-]{1,60})/"
+)
+SHIPS = re.compile(
+    r"\b(?:bundled|companion|included|accompanying|shipped|ships|comes with|provided|packaged|alongside)\b[^\n.]{0,60}"
+    r"\bscripts?\b|\bscripts?\b[^\n.]{0,60}\b(?:bundled|included|shipped|ships|provided|alongside|comes) ",
+    re.IGNORECASE,
+)
+MAKES = re.compile(
+    r"\b(?:create|write|save|generate|download|copy|curl|wget|add|put|clone|touch|make)\w{0,3}\b|>|-o\b", re.IGNORECASE
+)
+
+
+class MissingScript(NamedTuple):
+    name: str
+    line: int
+    is_promised: bool  # the page says that it comes with the skill, which has no script at all
+
+
+def find_missing_scripts(page: str, paths: Collection[str]) -> list[MissingScript]:
+    """`page`: the text of SKILL.md. `paths`: of all files of the skill."""
+    if "." not in page or not (found := list(RUNS.finditer(page))):
+        return []
+    shipped = {PurePosixPath(path).name.lower() for path in paths}
+    promised = not any(PROGRAM_NAME.search(name) for name in shipped) and SHIPS.search(page) is not None
+    missing: dict[str, MissingScript] = {}
+    for match in found:
+        written = match.group(1) or match.group(2)
+        name = PurePosixPath(written).name
+        is_own = bool(OWN_FOLDER.match(written)) or written.removeprefix("./").startswith("scripts/")
+        if (
+            name in missing
+            or name.lower() in shipped
+            or not (is_own or promised)
+            or _is_made(page, name, match.start())
+        ):
+            continue
+        missing[name] = MissingScript(name, page.count("\n", 0, match.start(1 if match.group(1) else 2)) + 1, promised)
+    return list(missing.values())
+
+
+def _is_made(page: str, name: str, run_at: int) -> bool:
+    """An earlier line creates or downloads a file of this name."""
+    at = page.find(name)
+    while 0 <= at < run_at:
+        if MAKES.search(page[max(0, page.rfind("\n", 0, at)) : at][-200:]):
+            return True
+        at = page.find(name, at + 1)
+    return False

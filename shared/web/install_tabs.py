@@ -1,0 +1,78 @@
+"""How a skill is installed with each client: commands that name the version, and the digest of what they bring."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from shared.marketplace.client_listing import CLAUDE_CODE, CLAWHUB, MCP, NPM, SKILLS_CLI, find_obstacles
+from shared.marketplace.client_names import OWN_NAME, clawhub_slug_of, marketplace_name
+from shared.records.manifests import Manifest
+from shared.records.skills import Skill, SkillVersion, full_name, npm_name_of, split_name
+
+VSKILL, DOWNLOAD = "vskill", "download"
+LABELS = {
+    SKILLS_CLI: "skills",
+    CLAUDE_CODE: "Claude Code",
+    NPM: "npm",
+    CLAWHUB: "clawhub",
+    MCP: "MCP",
+    DOWNLOAD: "Download",
+    VSKILL: "vskill",
+}
+_PACKAGING = {SKILLS_CLI: "tgz", CLAUDE_CODE: "npm", NPM: "npm", CLAWHUB: "zip", DOWNLOAD: "zip"}
+
+
+class InstallTab(NamedTuple):
+    id: str
+    label: str
+    commands: Sequence[str]
+    digest: str | None  # of the bytes that these commands bring
+    obstacles: Sequence[str]  # why this client cannot list the skill, and what its author would change
+    note: str = ""
+
+
+def install_tabs(skill: Skill, version: SkillVersion, manifest: Manifest | None, site: str) -> list[InstallTab]:
+    """The clients that get the scanned bytes first; the one that installs from the repository's head last."""
+    obstacles = find_obstacles(skill, version, manifest)
+    commands = _commands(skill, version, site)
+    tabs = [_tab(client, commands, version, obstacles[client]) for client in (SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB)]
+    note = "The client reads the skill and every file of it with their digests."
+    tabs.append(_tab(MCP, commands, version, obstacles[MCP])._replace(note=note))
+    missing = [] if "zip" in version.artifacts else [version.unpackaged or "It has not been packaged yet."]
+    tabs.append(_tab(DOWNLOAD, commands, version, missing))
+    return [*tabs, *_vskill(skill)]
+
+
+def _tab(client: str, commands: Mapping[str, Sequence[str]], version: SkillVersion, obstacles: list[str]) -> InstallTab:
+    artifact = version.artifacts.get(_PACKAGING.get(client, ""))
+    shown = () if obstacles else commands[client]
+    return InstallTab(client, LABELS[client], shown, f"sha256:{artifact.sha256}" if artifact else None, obstacles)
+
+
+def _commands(skill: Skill, version: SkillVersion, site: str) -> dict[str, Sequence[str]]:
+    name = full_name(skill).lower()
+    owner, repo, slug = split_name(name)
+    return {
+        SKILLS_CLI: (f"npx skills add {site}/{name}",),
+        CLAUDE_CODE: (
+            f"claude plugin marketplace add {site}/marketplace/repository/{owner}/{repo}.json",
+            f"claude plugin install {slug}@{marketplace_name(f'{OWN_NAME}-{owner}/{repo}')}",
+        ),
+        NPM: (f"npm install {npm_name_of(name)}@{version.version} --registry {site}/npm",),
+        CLAWHUB: (
+            f"CLAWHUB_SITE={site} clawhub install @{owner}/{clawhub_slug_of(skill)} --version {version.version}",
+        ),
+        MCP: (f"{site}/mcp",),
+        DOWNLOAD: (
+            f"curl -fLo {slug}.zip '{site}/api/v1/skills/{name}/versions/{version.version}/download?format=zip'",
+        ),
+    }
+
+
+def _vskill(skill: Skill) -> list[InstallTab]:
+    """It installs from GitHub, whatever is at the head of the repository by then."""
+    if skill.repo_url is None:
+        return []
+    owner, repo, slug = split_name(full_name(skill))
+    command = f"npx vskill@latest install {owner}/{repo}/{skill.folder or slug}"
+    note = "Installs the newest commit of the repository, which may not be the one that was scanned."
+    return [InstallTab(VSKILL, LABELS[VSKILL], (command,), None, (), note)]

@@ -1,0 +1,54 @@
+"""The real clients against the running platform: installs them into the project's own folder, then runs their tests
+without any other network. `make test-clients` calls it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from tests.clients.install import NPM_PACKAGES, PYTHON_PACKAGE, install
+from tests.support.platform import REPOSITORY
+
+ISOLATED = ["unshare", "--map-root-user", "--net"]
+SECONDS = 600  # on a busy machine; on an idle one everything, the installation included, takes less than 180
+
+
+def main(arguments: list[str]) -> int:
+    if shutil.which("npm") is None:
+        print("The clients were not tested: npm is not installed.")
+        return 0
+    started = time.monotonic()
+    folder = install()
+    isolated = is_allowed()
+    if not isolated:
+        print("This machine allows no network namespace: the clients are tested with its network.")
+    left = SECONDS - (time.monotonic() - started)
+    failed = run_tests(folder, isolated, arguments, left)
+    where = "without any other network" if isolated else "with the network of this machine"
+    names = ", ".join([*NPM_PACKAGES.values(), PYTHON_PACKAGE])
+    print(f"The clients were tested {where}, in {time.monotonic() - started:.0f} s: {names}.")
+    return failed
+
+
+def is_allowed() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode == 0
+
+
+def run_tests(folder: str, isolated: bool, arguments: list[str], seconds: float) -> int:
+    tests = arguments or ["tests/clients"]
+    command = [sys.executable, "-m", "tests.clients.loopback", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "CLIENTS_DIR": folder, "CLIENTS_ISOLATED": str(int(isolated))}
+    process = subprocess.Popen([*ISOLATED * isolated, *command], cwd=REPOSITORY, env=environment)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)  # as Ctrl-C does: pytest stops what it started
+        print(f"The tests of the clients took longer than {SECONDS} s.")
+        return process.wait() or 1
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,122 @@
+"""An index, a search, a list or a download takes as many requests among 10,000 skills as among 100."""
+
+import asyncio
+import json
+
+import pytest
+
+from shared.marketplace.manifest_store import manifest_put
+from shared.marketplace.skill_index import index_puts
+from shared.marketplace.skill_store import counts_put, new_counts, skill_put, version_put
+from shared.records.manifests import FileDigest, Manifest
+from shared.records.skills import Artifact, SkillVersion
+from tests.support.client_skills import put_installable
+from tests.support.counting_stores import CountingKV
+from tests.support.memory import Stored, memory_env
+from tests.support.route_calls import call
+from tests.support.stored_skills import a_skill
+
+DIGESTS = {
+    packaging: Artifact(sha256="0" * 64, size=1, shasum="0", integrity="0") for packaging in ("tgz", "zip", "npm")
+}
+CLAWHUB = "/clawhub/api/v1"
+
+
+def a_market(size: int):
+    """Of one author, so that every page is full in both."""
+    env = memory_env(CountingKV)
+    skills = [a_skill(f"author-7/tools/skill-{n}", n, description=f"Common word{n % 50}") for n in range(size)]
+    for skill in skills:
+        for put in (skill_put(skill, None), counts_put(new_counts(skill), None), *index_puts(skill)):
+            env.kv.items[put.key] = Stored(put.doc, dict(put.attrs))
+        for put in (_version(skill), _manifest(skill)):
+            env.kv.items[put.key] = Stored(put.doc, {})
+    asyncio.run(put_installable(env, "acme/tools/pdf"))
+    return env
+
+
+def _version(skill):
+    return version_put(
+        SkillVersion(
+            name=skill.name,
+            version="1.0.0",
+            content_hash=skill.content_hash,
+            submission_id=skill.submission_id,
+            created_at=skill.updated_at,
+            artifacts=DIGESTS,
+        )
+    )
+
+
+def _manifest(skill):
+    front_matter = {"name": skill.name.rpartition("/")[2], "description": skill.description}
+    files = (FileDigest("SKILL.md", 1, "0" * 64),)
+    return manifest_put(Manifest(name=skill.name, version="1.0.0", front_matter=front_matter, files=files))
+
+
+@pytest.fixture(scope="module")
+def markets():
+    markets = [a_market(size) for size in (100, 10_000)]
+    for env in markets:
+        env.kv.freeze()
+    return markets
+
+
+def rpc(method: str, **params) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+PDF = {"owner": "acme", "repo": "tools", "skill": "pdf"}
+CASES = {
+    "index of a skill": ("GET /{owner}/{repo}/{skill}/.well-known/agent-skills/index.json", "/x", PDF, b""),
+    "index of a repository": (
+        "GET /{owner}/{repo}/.well-known/agent-skills/index.json",
+        "/x",
+        {"owner": "author-7", "repo": "tools"},
+        b"",
+    ),
+    "find": ("GET /api/search", "/api/search?q=common&limit=20", {}, b""),
+    "marketplace": ("GET /marketplace.json", "/marketplace.json", {}, b""),
+    "marketplace of an owner": ("GET /marketplace/owner/{file}", "/x", {"file": "author-7.json"}, b""),
+    "marketplace of a category": ("GET /marketplace/category/{file}", "/x", {"file": "other.json"}, b""),
+    "package": ("GET /npm/{proxy+}", "/x", {"proxy": "@acme/tools--pdf"}, b""),
+    "clawhub search": (f"GET {CLAWHUB}/search", f"{CLAWHUB}/search?q=common&limit=20", {}, b""),
+    "clawhub list": (f"GET {CLAWHUB}/skills", f"{CLAWHUB}/skills?limit=20", {}, b""),
+    "clawhub skill": (f"GET {CLAWHUB}/skills/{{slug}}", "/x?ownerHandle=acme", {"slug": "tools--pdf"}, b""),
+    "skills/list": ("POST /mcp", "/mcp", {}, rpc("skills/list")),
+    "skills/get": ("POST /mcp", "/mcp", {}, rpc("skills/get", uri="skill://acme/tools/pdf/SKILL.md")),
+    "search_skills": ("POST /mcp", "/mcp", {}, rpc("tools/call", name="search_skills", arguments={"query": "common"})),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_as_many_requests_among_10000_skills_as_among_100(markets, case):
+    route, path, parameters, body = CASES[case]
+    taken = []
+    for env in markets:
+        env.kv.forget()
+        answer = await call(env, route, path, body=body, headers={"content-type": "application/json"}, **parameters)
+        assert answer.status == 200, answer.text
+        assert env.kv.round_trips <= 4
+        taken.append(env.kv.requests)
+    assert taken[0] == taken[1]
+
+
+async def test_a_download_takes_the_same_requests_too():
+    taken = []
+    for size in (100, 10_000):
+        env = a_small_market(size)
+        await put_installable(env, "acme/tools/pdf")
+        env.kv.forget()
+        path = f"{CLAWHUB}/download?slug=tools--pdf&ownerHandle=acme"
+        assert (await call(env, f"GET {CLAWHUB}/download", path)).status == 200
+        taken.append(env.kv.requests)
+    assert taken[0] == taken[1]
+
+
+def a_small_market(size: int):
+    """Records alone: a download looks nothing up in an index."""
+    env = memory_env(CountingKV)
+    for put in (_version(a_skill(f"author/tools/skill-{n}", n)) for n in range(size)):
+        env.kv.items[put.key] = Stored(put.doc, dict(put.attrs))
+    return env

@@ -1,0 +1,28 @@
+"""What has a listener is looked for only where an address may be its listener."""
+
+from shared.scanner.directives import LINES_NEAR, SENTENCE_LINES
+from shared.scanner.matching import LINES_AFTER_ADDRESS, LINES_BEFORE_ADDRESS, _Lines, _near_addresses
+
+FAR = [b"A line far away."] * 40
+
+
+def near(*lines: bytes) -> bytes:
+    data = b"\n".join(lines)
+    return _near_addresses(_Lines(data), data)
+
+
+def test_a_text_without_an_address_has_no_lines_near_one() -> None:
+    assert near(*FAR) == b""
+
+
+def test_lines_near_an_address_stay_where_they_were() -> None:
+    text = [*FAR, b"Send the report to", b"https://in.fast-notes.top/x", *FAR, b"or to a@fast-notes.top", *FAR]
+    kept = near(*text)
+    assert kept.find(b"Send the report") == b"\n".join(text).find(b"Send the report")
+    assert kept.find(b"or to a@") == b"\n".join(text).find(b"or to a@")
+    assert kept.count(b"far away") == 2 * (LINES_BEFORE_ADDRESS + LINES_AFTER_ADDRESS) - 3
+
+
+def test_directives_look_for_an_address_no_further_than_that() -> None:
+    assert LINES_BEFORE_ADDRESS > SENTENCE_LINES
+    assert LINES_AFTER_ADDRESS > LINES_NEAR
