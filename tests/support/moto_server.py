@@ -3,6 +3,7 @@
 In a process of its own: beside the tests it would share their interpreter lock and be traced with them."""
 
 import copy
+import functools
 import logging
 import os
 import subprocess
@@ -32,6 +33,7 @@ def main() -> None:
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     _undo_transactions_item_by_item()
+    _look_things_up_once()
     app = _one_at_a_time(DomainDispatcherApplication(create_backend_app))
     WSGIRequestHandler.protocol_version = "HTTP/1.1"  # keeps connections: a new one takes as long as a small request
     WSGIRequestHandler.disable_nagle_algorithm = True  # or head and body of an answer come 40 ms apart
@@ -75,6 +77,22 @@ def _undo_transactions_item_by_item():
 
     DynamoDBBackend.transact_write_items = transact_write_items
     Table.__deepcopy__ = lambda table, memo: table
+
+
+def _look_things_up_once():
+    """For each request, moto lists its own folders and methods, and compares keys (all are strings) by way of Decimal."""
+    from moto import backends
+    from moto.core import responses
+    from moto.dynamodb.models.table import Table
+
+    modules = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: modules
+    responses.method_names_from_class = functools.cache(responses.method_names_from_class)
+    Table.all_items = lambda table: [
+        item
+        for _, rows in sorted(table.items.items(), key=lambda pair: pair[0].value)
+        for _, item in sorted(rows.items(), key=lambda pair: pair[0].value)
+    ]
 
 
 def _kept(backend, operation):
