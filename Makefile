@@ -86,7 +86,7 @@ format: setup ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, no processes, no coverage, half a minute
-	$(BIN)/python -m pytest tests/unit -m "not slow" -p no:schemathesis -n 2 $(IN_PARALLEL)
+	$(BIN)/python -m pytest tests/unit -m "not slow" -n 2 $(IN_PARALLEL)
 
 test: setup rule-pack ## run all tests
 	@# Three at a time on two cores: the tests of a running platform mostly wait. With four, workers miss their moments.

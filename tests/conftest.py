@@ -28,15 +28,22 @@ from tests.support.moto_server import moto_server
 hypothesis.settings.register_profile("platform", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("platform")
 
-# They walk over the same lines thousands of times, or watch other processes do it, as those marked `slow` do. Others
-# cover those lines, and counting takes twice as long.
+# Counting lines takes up to twice as long, and most lines are counted many times. Not counted: tests that watch other
+# processes or go over the same lines thousands of times, as those marked `slow` do; and those in tests/integration that
+# show again through the handlers what the unit tests of the routes have counted.
 NOT_COUNTED = {
     "e2e",
     "faults",
     "test_hostile_input.py",
     "test_submission_list.py",
-    "test_template.py",
     "test_surface_costs.py",
+}
+COUNTED_IN_INTEGRATION = {
+    *("test_batches.py", "test_content_contract.py", "test_contract_lists.py", "test_contract_submissions.py"),
+    *("test_framing.py", "test_github.py", "test_github_archives.py", "test_github_http.py", "test_judge.py"),
+    *("test_kv_contract.py", "test_kv_faults.py", "test_look_alike.py", "test_outcomes.py", "test_queue_contract.py"),
+    *("test_queue_functions.py", "test_rescan.py", "test_reverification.py", "test_secrets_manager.py"),
+    *("test_shared_repositories.py", "test_verification.py"),
 }
 
 # They start platforms and mostly wait for them. The longest first: one that begins last delays the end.
@@ -49,10 +56,16 @@ LONGEST = [
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("slow") or not NOT_COUNTED.isdisjoint(item.path.parts):
+        if item.get_closest_marker("slow") or not _is_counted(item.path):
             item.add_marker("no_cover")
     place = _places(list(dict.fromkeys(item.path for item in items)))
     items.sort(key=lambda item: place[item.path])
+
+
+def _is_counted(file):
+    if "integration" in file.parts:
+        return file.name in COUNTED_IN_INTEGRATION
+    return NOT_COUNTED.isdisjoint(file.parts)
 
 
 def _places(files):

@@ -80,7 +80,7 @@ def _undo_transactions_item_by_item():
 
 
 def _look_things_up_once():
-    """For each request, moto lists its own folders and methods, and compares keys (all are strings) by way of Decimal."""
+    """For each request, moto lists its own folders and methods, and compares keys in several steps."""
     from moto import backends
     from moto.core import responses
     from moto.dynamodb.models.table import Table

@@ -15,14 +15,15 @@ from tests.support.memory import memory_env, within
 
 POSITION = "2026-01-02T03:04:05.678900Z#sub_0"
 FILTER = "submissions () False True"
+ENV = memory_env()
 
 
-def make(position=POSITION, filter_=FILTER, env=None):
-    return asyncio.run(within(env or memory_env(), lambda: make_cursor(position, filter_)))
+def make(position=POSITION, filter_=FILTER, env=ENV):
+    return asyncio.run(within(env, lambda: make_cursor(position, filter_)))
 
 
-def read(cursor, filter_=FILTER, env=None):
-    return asyncio.run(within(env or memory_env(), lambda: read_cursor(cursor, filter_)))
+def read(cursor, filter_=FILTER, env=ENV):
+    return asyncio.run(within(env, lambda: read_cursor(cursor, filter_)))
 
 
 def is_refused(cursor, filter_=FILTER):
