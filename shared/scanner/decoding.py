@@ -35,7 +35,7 @@ _CHARACTER_LIST = re.compile(
     r"(?:fromCharCode\(|\[char\[\]\]\s*\(|bytes\(\[|bytearray\(\[)\s*((?:\d{2,3}\s*,\s*){5,}\d{2,3})", re.I
 )
 _POWERSHELL_TICK = re.compile(r"`(?=[A-Za-z])(?<=[A-Za-z]`)")
-# Bytes as they are looked at for joints: one kind of quotes, no white space, nothing beyond ASCII, which has more of it.
+# Bytes as they are looked at for joints: one kind of quotes, no white space, and nothing beyond ASCII, where more is.
 _JOINTS = bytes.maketrans(b"'.", b'"+')
 _NO_JOINTS = bytes([*range(9, 14), *range(28, 33), *range(128, 256)])
 _BASE64_PADDING = re.compile(r"={0,2}")

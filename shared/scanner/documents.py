@@ -225,7 +225,7 @@ def _numbers(raw: bytes) -> list[int]:
 
 def _mapped_text(page: bytes, letters: dict[int, str]) -> str:
     """The page as it reads in that font, with numbers of two bytes."""
-    pieces = []
+    pieces: list[str] = []
     for string, code, number, operator in _PDF_TEXT.findall(page):
         if string or code:
             raw = _unescaped(string, code)

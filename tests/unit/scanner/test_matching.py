@@ -1,14 +1,14 @@
 """What has a listener is looked for only where an address may be its listener."""
 
 from shared.scanner.directives import LINES_NEAR, SENTENCE_LINES
-from shared.scanner.matching import LINES_AFTER_ADDRESS, LINES_BEFORE_ADDRESS, _Lines, _near_addresses
+from shared.scanner.text_lines import LINES_AFTER_ADDRESS, LINES_BEFORE_ADDRESS, TextLines, near_addresses
 
 FAR = [b"A line far away."] * 40
 
 
 def near(*lines: bytes) -> bytes:
     data = b"\n".join(lines)
-    return _near_addresses(_Lines(data), data)
+    return near_addresses(TextLines(data), data)
 
 
 def test_a_text_without_an_address_has_no_lines_near_one() -> None:
