@@ -107,8 +107,12 @@ class TextLayout:
     """The structure of one text file: maps a match to a place."""
 
     def __init__(self, text: str, original: str) -> None:
-        self.lines = text.split("\n")
+        self.text = text
         self._original = original
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
 
     def at(self, span: Span) -> Place:
         raise NotImplementedError
@@ -160,7 +164,6 @@ class ScriptLayout(TextLayout):
 class MarkdownLayout(TextLayout):
     def __init__(self, text: str, original: str, is_skill_page: bool) -> None:
         super().__init__(text, original)
-        self.text = text
         self._is_skill_page = is_skill_page
         self._fences: dict[int, SourceSyntax] = {}
         self._ticks: dict[int, list[int]] = {}

@@ -7,6 +7,7 @@ blobs of base64 or hex are turned into what they run as, and then scanned like a
 import base64
 import binascii
 import re
+import string
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -27,15 +28,20 @@ _BACKSLASHED = re.compile(r"\\(?=[ac-mo-qsu-wyz])(?=[a-z]{1,6}[\s\\'\"-])(?<=[a-
 _FIELD_SEPARATOR = re.compile(r"\$\{?IFS(?:%\?\?)?\}?(?:\$\d)?")
 _CONCATENATED_STRINGS = re.compile(r"(['\"])\s*(?:\+|\.(?=\s*['\"]))\s*(['\"])")
 _PATH_PIECES = re.compile(r"['\"]\s*/\s*['\"]")
-_JOINED_PATH = re.compile(r"\bjoin\(([^()\n]{1,200}(?:\([^()\n]{0,60}\))?[^()\n]{0,120})\)")
+_JOINED_PATH = re.compile(r"join\((?<=\bjoin\()([^()\n]{1,200}(?:\([^()\n]{0,60}\))?[^()\n]{0,120})\)")
 _HEX_ESCAPE = re.compile(r"\\x([2-7][0-9a-fA-F])|\\u00([2-7][0-9a-fA-F])|\\0?([1-3]?[0-7]{2})(?![0-9])")
 _CHARACTER_CALLS = re.compile(r"(?:chr\(\s*\d{2,3}\s*\)\s*[+.]\s*){3,}chr\(\s*\d{2,3}\s*\)")
 _CHARACTER_LIST = re.compile(
     r"(?:fromCharCode\(|\[char\[\]\]\s*\(|bytes\(\[|bytearray\(\[)\s*((?:\d{2,3}\s*,\s*){5,}\d{2,3})", re.I
 )
 _POWERSHELL_TICK = re.compile(r"`(?=[A-Za-z])(?<=[A-Za-z]`)")
+# Bytes as they are looked at for joints: one kind of quotes, no white space, and nothing beyond ASCII, where more is.
+_JOINTS = bytes.maketrans(b"'.", b'"+')
+_NO_JOINTS = bytes([*range(9, 14), *range(28, 33), *range(128, 256)])
 _BASE64_PADDING = re.compile(r"={0,2}")
 _BASE85_BLOB = re.compile(r"['\"]([!-~]{40,})['\"]")
+_BASE85_LETTERS = f"{string.ascii_letters}{string.digits}!#$%&()*+-;<=>?@^_`{{|}}~".encode()
+_READABLE = bytes([9, 10, 13, *range(32, 127)])
 MIN_BASE64, MIN_HEX, MIN_BASE85 = 24, 40, 42
 
 
@@ -57,28 +63,37 @@ class Decoded(msgspec.Struct, frozen=True):
 def deobfuscate(text: str) -> str | None:
     """The text with strings joined and escapes resolved, or None if nothing changed. Line numbers stay the same."""
     plain = text
-    for needles, pattern, replacement in _steps():
-        if any(needle in plain for needle in needles):
+    for may_match, pattern, replacement in _steps():
+        if may_match(plain):
             plain = pattern.sub(replacement, plain)
     return plain if plain != text else None
 
 
+def _with(*needles: str) -> Callable[[str], bool]:
+    return lambda text: any(needle in text for needle in needles)
+
+
+def _with_joint(joint: bytes) -> Callable[[str], bool]:
+    """Two strings with a mark between them, which is a plus for a dot, and perhaps white space."""
+    return lambda text: joint in text.encode("utf-8", "surrogatepass").translate(_JOINTS, _NO_JOINTS)
+
+
 @cache
-def _steps() -> tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
-    """The steps in order: the characters that a step requires, its pattern, its replacement."""
+def _steps() -> tuple[tuple[Callable[[str], bool], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
+    """The steps in order: a quick look whether one may match, its pattern, its replacement."""
     return (
-        (("&#", "&v"), _ENTITY, _named_character),
-        *(((two,), pattern, "") for two, pattern in zip(("''", '""', "``"), _EMPTY_QUOTES, strict=True)),
-        *(((mark,), pattern, r"\1") for mark, pattern in zip("'\"", _QUOTED_LETTER, strict=True)),
-        (("IFS",), _FIELD_SEPARATOR, " "),
-        (("\\",), _HEX_ESCAPE, _escaped_character),
-        (("chr(",), _CHARACTER_CALLS, _called_characters),
-        (("CharCode(", "[char", "bytes([", "bytearray(["), _CHARACTER_LIST, _listed_characters),
-        (("\\",), _BACKSLASHED, ""),
-        (("`",), _POWERSHELL_TICK, ""),
-        (("+", "."), _CONCATENATED_STRINGS, _keep_newlines),
-        (("join(",), _JOINED_PATH, _joined_path),
-        (("/",), _PATH_PIECES, "/"),
+        (_with("&#", "&v"), _ENTITY, _named_character),
+        *((_with(two), pattern, "") for two, pattern in zip(("''", '""', "``"), _EMPTY_QUOTES, strict=True)),
+        *((_with(mark), pattern, r"\1") for mark, pattern in zip("'\"", _QUOTED_LETTER, strict=True)),
+        (_with("IFS"), _FIELD_SEPARATOR, " "),
+        (_with("\\"), _HEX_ESCAPE, _escaped_character),
+        (_with("chr("), _CHARACTER_CALLS, _called_characters),
+        (_with("CharCode(", "[char", "bytes([", "bytearray(["), _CHARACTER_LIST, _listed_characters),
+        (_with("\\"), _BACKSLASHED, ""),
+        (_with("`"), _POWERSHELL_TICK, ""),
+        (_with_joint(b'"+"'), _CONCATENATED_STRINGS, _keep_newlines),
+        (_with("join("), _JOINED_PATH, _joined_path),
+        (_with_joint(b'"/"'), _PATH_PIECES, "/"),
     )
 
 
@@ -132,12 +147,14 @@ def _from_base64(blob: str) -> bytes | None:
         return None
     body = blob.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        return base64.b64decode(body + "=" * (-len(body) % 4))
+        return binascii.a2b_base64(body + "=" * (-len(body) % 4))
     except (binascii.Error, ValueError):
         return None
 
 
 def _from_base85(blob: str) -> bytes | None:
+    if blob.encode("latin-1", "replace").translate(None, _BASE85_LETTERS):
+        return None
     try:
         return base64.b85decode(blob)
     except ValueError:
@@ -151,8 +168,8 @@ def _readable(raw: bytes) -> str | None:
         raw = raw.replace(b"\0", b"")
     if len(raw) < 12 or not raw.isascii():
         return None
-    printable = sum(32 <= byte < 127 or byte in (9, 10, 13) for byte in raw[:2000])
-    return raw.decode("ascii") if printable >= 0.97 * min(len(raw), 2000) else None
+    odd = len(raw[:2000].translate(None, _READABLE))
+    return raw.decode("ascii") if min(len(raw), 2000) - odd >= 0.97 * min(len(raw), 2000) else None
 
 
 def _inflated(raw: bytes) -> bytes:

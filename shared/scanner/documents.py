@@ -5,8 +5,10 @@ import binascii
 import html
 import json
 import re
+import struct
 import zlib
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from shared.scanner.archives import Budget, Member, inflate
@@ -215,13 +217,19 @@ def _letter(code: bytes, further: int = 0) -> str:
     return text[:-1] + chr(min(ord(text[-1]) + further, 0xFFFD)) if text else ""
 
 
+def _numbers(raw: bytes) -> list[int]:
+    """Of two bytes each; one that is left over is a number too."""
+    pairs = len(raw) // 2
+    return [*struct.unpack(f">{pairs}H", raw[: 2 * pairs]), *raw[2 * pairs :]]
+
+
 def _mapped_text(page: bytes, letters: dict[int, str]) -> str:
     """The page as it reads in that font, with numbers of two bytes."""
-    pieces = []
+    pieces: list[str] = []
     for string, code, number, operator in _PDF_TEXT.findall(page):
         if string or code:
             raw = _unescaped(string, code)
-            pieces += [letters.get(int.from_bytes(raw[at : at + 2]), "") for at in range(0, len(raw), 2)]
+            pieces += map(letters.get, _numbers(raw), repeat(""))
         elif operator and operator not in (b"Tj", b"TJ"):
             pieces.append("\n")
         elif number and int(number[:9]) < _WIDE_GAP:

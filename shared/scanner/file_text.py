@@ -10,6 +10,7 @@ import re
 BOM_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MAX_ODD = 0.02
 _ODD = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")  # hardly ever in text
+_USUAL = bytes([9, 10, *range(32, 127)])
 # Bytes that are not UTF-8 arrive as surrogates; they are shown as Latin-1, which is what most of them are.
 _LATIN_1 = {0xDC00 + byte: byte for byte in range(128, 256)}
 _JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".html", ".svg")
@@ -58,7 +59,12 @@ def unix_lines(text: str, path: str) -> str:
 
 def is_readable(text: str) -> bool:
     """Whether all of it is text. Data decoded as text has far more control characters than text ever has."""
-    return not text or _ODD.subn("", text)[1] <= MAX_ODD * len(text)
+    return not text or len(_ODD.findall(unusual(text))) <= MAX_ODD * len(text)
+
+
+def unusual(text: str) -> str:
+    """Its characters that are neither printable ASCII nor a tab or a line end: few, so they are quick to look at."""
+    return text.encode("utf-8", "surrogatepass").translate(None, _USUAL).decode("utf-8", "surrogatepass")
 
 
 def strings_in(content: bytes) -> str:

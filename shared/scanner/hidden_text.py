@@ -4,6 +4,8 @@ import re
 import unicodedata
 from itertools import islice
 
+from shared.scanner.file_text import unusual
+
 TAG_CHARACTERS = re.compile("[\U000e0001-\U000e007f]+")
 BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 ZERO_WIDTH_RUN = re.compile("[\u200b-\u200d\u2060\ufeff\u180e\u2061-\u2064]{4,}")
@@ -40,7 +42,6 @@ _PLAIN |= {
 }
 # Tag characters encode ASCII, which is what the agent reads.
 _PLAIN |= {0xE0020 + offset: chr(0x20 + offset) for offset in range(95)}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class _Folding(dict[int, str | int | None]):
@@ -60,9 +61,7 @@ _FOLDING = _Folding(_PLAIN)
 
 def plain(text: str) -> str:
     """Text as an agent understands it. The number of lines never changes."""
-    if text.isascii() and not _CONTROL.search(text):
-        return text
-    odd = [c for c in set(text) if not c.isascii() or _CONTROL.match(c)]
+    odd = set(unusual(text))
     if len(odd) > MAX_REPLACED:
         return text.translate(_FOLDING)
     for c in odd:  # a replacement is never replaced again: it is printable ASCII, or the same letter
@@ -92,7 +91,8 @@ def spelled_in_tags(text: str) -> str:
 def find_hidden(text: str) -> list[tuple[str, int, str]]:
     """(rule, offset, excerpt) for the first of each kind of hidden character in a text."""
     found: list[tuple[str, int, str]] = []
-    if not _UNSEEN.search(text) and _LOOK_ALIKES.isdisjoint(text):
+    letters = unusual(text)
+    if not _UNSEEN.search(letters) and _LOOK_ALIKES.isdisjoint(letters):
         return found
     cleaned = FLAG_EMOJI.sub(lambda m: " " * len(m.group()), text)
     if (match := TAG_CHARACTERS.search(cleaned)) and len(match.group()) >= 3:

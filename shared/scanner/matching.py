@@ -6,37 +6,33 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import accumulate, count
-from operator import add
+from itertools import accumulate
 
 import msgspec
 import yara_x
 
 from shared.scanner import decoding, hidden_text
 from shared.scanner.context import HIDDEN, Excuse, MarkdownLayout, Place, TextLayout, text_layout_for
-from shared.scanner.pack import Rule, load_exclusions, load_listened, load_matcher, load_orders, load_pack, rule_id_of
+from shared.scanner.pack import (
+    Rule,
+    load_about_objects,
+    load_exclusions,
+    load_listened,
+    load_matcher,
+    load_objects,
+    load_orders,
+    load_pack,
+    rule_id_of,
+)
 from shared.scanner.report import ACTION_ORDER, Action
 from shared.scanner.syntax import Span
+from shared.scanner.text_lines import TextLines, joined_lines, lines_around, lowered, near_addresses, unwrapped
 from shared.scanner.trust import is_trusted_command
 
 MAX_MATCHES_PER_PATTERN = 2000
 _scanners = threading.local()
 EXCERPT_LENGTH = 160
-# A backslash (a tick, a caret) at the end of a line continues the command. Two spaces replace the two bytes, so that
-# offsets stay valid.
-CONTINUATIONS = {
-    b"\\\n": re.compile(rb"\\\n(?=[ \t]*\S)"),
-    b"`\n": re.compile(rb"`\n(?=[ \t]*\S)(?<!``\n)"),
-    b"^\n": re.compile(rb"\^\n(?=[ \t]*\S)"),
-}
 CONTINUED = re.compile(r"(?:\\|(?<!`)`|\^)\n(?=[ \t]*\S)")
-FENCE_LINE = re.compile(rb"^[ \t>]{0,12}(?:[-*+] |\d{1,3}[.)] )?(?:```|~~~)[^\n]*", re.MULTILINE)
-# The end of a line inside a paragraph: the next one begins with a word, and the sentence has not ended.
-WRAP = re.compile(rb"(?<=[^\s.!?|])\n[ \t]{0,12}(?=[^\s\-*+#>|`~\d=])")
-# What has a listener is looked for only near an address: directives.py looks six lines ahead and four back for one.
-ADDRESS_MARK = re.compile(rb"://|@")
-LINES_BEFORE_ADDRESS, LINES_AFTER_ADDRESS = 8, 20
-CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 MAX_MATCHED = 4000
 PRINTED_FOR_USERS = "remote code"  # the kind of command that a program has its user run by printing it
 
@@ -122,66 +118,78 @@ class TextFile(msgspec.Struct, frozen=True, dict=True):
         return text_layout_for(self.path, self.text, self.original, self.starts_programs, self.run_as_commands)
 
 
+class _Reading(msgspec.Struct, frozen=True):
+    """One way to read a file: as it is written, with its paragraphs as one line, or rewritten."""
+
+    file: TextFile
+    lines: TextLines
+    commands: TextLines
+    load: Callable[[], yara_x.Rules]
+    plain: str | None = None  # rewritten: its columns are not those of the file
+
+    def place(self, match: _Match, line: int, column: int) -> Place:
+        layout = self.file.layout
+        if self.plain is not None:
+            return layout.whole_line(line)
+        return layout.at(Span(line, column, *self.lines.locate(match.end)))
+
+    def texts(self) -> list[list[str]]:
+        """The lines whose addresses must be trusted for a match not to count."""
+        original = self.file.layout.original_lines
+        return [original] if self.plain is None else [original, self.plain.split("\n")]
+
+
 def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     """All hits in a file: as written, deobfuscated, and inside decoded blobs."""
-    layout = file.layout
-    original = layout.original_lines
-    hits = _hits_in(file.path, layout, file.text, [original], deadline)
+    lines = TextLines(lowered(file.text))
+    hits = _hits_in(_Reading(file, lines, joined_lines(lines), load_matcher), deadline)
     seen = {(hit.rule.id, hit.line) for hit in hits}
-    if isinstance(layout, MarkdownLayout):
-        found = _hits_in(file.path, layout, file.text, [original], deadline, sentences=True)
-        hits += [hit for hit in found if (hit.rule.id, hit.line) not in seen]
-    if (plain := decoding.deobfuscate(file.text)) is not None:
-        found = _hits_in(file.path, layout, plain, [original, plain.split("\n")], deadline, rewritten=True)
-        hits += [hit for hit in found if (hit.rule.id, hit.line) not in seen]
+    for reading in _other_readings(file, lines):
+        hits += [hit for hit in _hits_in(reading, deadline) if (hit.rule.id, hit.line) not in seen]
     for blob in decoding.decoded_blobs(file.original):
         deadline.check()
-        hits += _hits_in_blob(file.path, layout, blob, deadline)
+        hits += _hits_in_blob(file, blob, deadline)
     return hits
 
 
-def _hits_in(
-    path: str,
-    layout: TextLayout,
-    text: str,
-    readings: list[list[str]],
-    deadline: Deadline,
-    rewritten: bool = False,
-    sentences: bool = False,
-) -> list[Hit]:
-    """`readings` are the lines whose addresses must be trusted for a match not to count. `sentences`: only those that
-    go on over the end of a line."""
-    data = text.encode("utf-8", "surrogatepass").lower()
-    rules = load_pack().rules
-    lines = _Lines(data)
-    commands = _Lines(unwrapped(data)) if sentences else _joined_lines(lines)
-    if sentences and commands.data == data:
-        return []
-    trusted = _TrustedLines(readings, lines, commands)
+def _other_readings(file: TextFile, lines: TextLines) -> Iterator[_Reading]:
+    """Sentences that go on over the end of a line, and what was written so that a reader misses it."""
+    if isinstance(file.layout, MarkdownLayout) and (sentences := unwrapped(lines.data)) != lines.data:
+        yield _Reading(file, lines, TextLines(sentences), load_orders)
+    if (plain := decoding.deobfuscate(file.text)) is not None:
+        rewritten = TextLines(lowered(plain))
+        yield _Reading(file, rewritten, joined_lines(rewritten), load_matcher, plain)
+
+
+def _hits_in(reading: _Reading, deadline: Deadline) -> list[Hit]:
+    rules, lines, commands = load_pack().rules, reading.lines, reading.commands
+    trusted = _TrustedLines(reading.texts, lines, commands)
     hits: dict[tuple[str, int], Hit] = {}
-    near = _near_addresses(lines, commands.data)
-    for match in _matches(commands, near, deadline, load_orders if sentences else load_matcher):
+    for match in _matches(commands, near_addresses(lines, commands.data), deadline, reading.load):
         rule = rules[match.rule]
         line, column = lines.locate(match.start)
         known = hits.get((rule.id, line))
         if (known is not None and known.live) or trusted.excuse(rule, match):
             continue
-        place = layout.whole_line(line) if rewritten else layout.at(Span(line, column, *lines.locate(match.end)))
-        if not _counts(rule, place):
-            continue
-        hit = Hit(
-            rule=rule,
-            path=path,
-            line=line,
-            column=column,
-            command=commands.line_of(match.start),
-            text=_matched_text(data, match),
-            excerpt=excerpt_of(layout.lines[line - 1], column),
-            place=place,
-        )
-        if known is None or _more_serious(hit, known):
-            hits[rule.id, line] = hit
+        place = reading.place(match, line, column)
+        if _counts(rule, place):
+            hit = _hit(reading, rule, match, line, column, place)
+            if known is None or _more_serious(hit, known):
+                hits[rule.id, line] = hit
     return list(hits.values())
+
+
+def _hit(reading: _Reading, rule: Rule, match: _Match, line: int, column: int, place: Place) -> Hit:
+    return Hit(
+        rule=rule,
+        path=reading.file.path,
+        line=line,
+        column=column,
+        command=reading.commands.line_of(match.start),
+        text=_matched_text(reading.lines.data, match),
+        excerpt=excerpt_of(reading.file.layout.lines[line - 1], column),
+        place=place,
+    )
 
 
 def hit_at(file: TextFile, rule_id: str, line: int, last: int, column: int) -> Hit:
@@ -201,13 +209,6 @@ def hit_at(file: TextFile, rule_id: str, line: int, last: int, column: int) -> H
     )
 
 
-def _joined_lines(lines: "_Lines") -> "_Lines":
-    joined = lines.data
-    for mark, pattern in CONTINUATIONS.items():
-        joined = pattern.sub(b"  ", joined) if mark in joined else joined
-    return lines if joined == lines.data else _Lines(joined)
-
-
 def _more_serious(hit: Hit, known: Hit) -> bool:
     return hit.live or ACTION_ORDER.index(hit.action) < ACTION_ORDER.index(known.action)
 
@@ -216,23 +217,22 @@ def _matched_text(data: bytes, match: _Match) -> str:
     return data[match.start : min(match.end, match.start + MAX_MATCHED)].decode("utf-8", "replace")
 
 
-def _hits_in_blob(path: str, layout: TextLayout, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
+def _hits_in_blob(file: TextFile, blob: decoding.Decoded, deadline: Deadline) -> list[Hit]:
     """Encoded text was meant not to be read, so it counts as hidden wherever the blob is."""
     text = hidden_text.plain(blob.text)
-    data = text.encode("utf-8", "surrogatepass").lower()
-    lines = _Lines(data)
-    commands = _joined_lines(lines)
-    trusted = _TrustedLines([blob.text.split("\n")], lines, commands)
+    lines = TextLines(lowered(text))
+    commands = joined_lines(lines)
+    trusted = _TrustedLines(lambda: [blob.text.split("\n")], lines, commands)
     rules = load_pack().rules
-    around = layout.whole_line(blob.line)
+    around = file.layout.whole_line(blob.line)
     return [
         Hit(
             rule=rules[match.rule],
-            path=path,
+            path=file.path,
             line=blob.line,
             column=1,
             command=blob.line,
-            text=_matched_text(data, match),
+            text=_matched_text(lines.data, match),
             excerpt=f"{blob.encoding} of: {excerpt_of(' '.join(text[:1000].split()), 1)}",
             place=Place(HIDDEN, around.excuse),
         )
@@ -244,11 +244,15 @@ def _hits_in_blob(path: str, layout: TextLayout, blob: decoding.Decoded, deadlin
 class _TrustedLines:
     """Answers once per command and list whether its addresses are trusted, in each reading of the text."""
 
-    def __init__(self, readings: list[list[str]], lines: "_Lines", commands: "_Lines") -> None:
-        self._readings = readings
+    def __init__(self, readings: Callable[[], list[list[str]]], lines: TextLines, commands: TextLines) -> None:
+        self._read = readings
         self._lines = lines
         self._commands = commands
         self._known: dict[tuple[str, int, int], bool] = {}
+
+    @cached_property
+    def _readings(self) -> list[list[str]]:
+        return self._read()
 
     def excuse(self, rule: Rule, match: _Match) -> bool:
         if not rule.trusted:
@@ -268,44 +272,30 @@ def _joined_command(lines: list[str]) -> str:
     return CONTINUED.sub("  ", "\n".join(lines))
 
 
-def unwrapped(data: bytes) -> bytes:
-    """A page whose paragraphs have no line breaks, with all else where it was. Blocks of code stay as they are."""
-    parts, start, in_fence = [], 0, False
-    for fence in FENCE_LINE.finditer(data):
-        part = data[start : fence.start()]
-        parts += [part if in_fence else WRAP.sub(_spaces, part), fence.group()]
-        start, in_fence = fence.end(), not in_fence
-    return b"".join([*parts, data[start:] if in_fence else WRAP.sub(_spaces, data[start:])])
-
-
-def _spaces(match: re.Match[bytes]) -> bytes:
-    return b" " * len(match.group())
-
-
 def _matches(
-    commands: "_Lines", near_addresses: bytes, deadline: Deadline, load: Callable[[], yara_x.Rules] = load_matcher
+    commands: TextLines, near: bytes, deadline: Deadline, load: Callable[[], yara_x.Rules] = load_matcher
 ) -> list[_Match]:
     # The added newline ends the last command of a file without one.
     matches = list(_yara_matches(load, commands.data + b"\n", deadline))
-    matches += _yara_matches(load_listened, near_addresses + b"\n", deadline) if near_addresses else ()
+    matches += _listened_matches(near + b"\n", deadline) if near else ()
     exclusions = _exclusions(matches, commands, deadline)
     counted = [m for m in matches if m.rule not in exclusions or not exclusions[m.rule].touch(m)]
     return sorted(counted, key=lambda m: (m.start, m.rule))
 
 
-def _near_addresses(lines: "_Lines", commands: bytes) -> bytes:
-    """The lines to which an address may belong, where they were, with nothing between them; empty without any."""
-    parts, at = [], 0
-    for mark in ADDRESS_MARK.finditer(lines.data):
-        line = lines.line_of(mark.start())
-        start, end = lines.start_of(line - LINES_BEFORE_ADDRESS), lines.start_of(line + LINES_AFTER_ADDRESS)
-        if end > at:
-            parts += [b"\0" * (start - at), commands[max(start, at) : end]]
-            at = end
-    return b"".join(parts)
+def _listened_matches(near: bytes, deadline: Deadline) -> Iterator[_Match]:
+    """What counts only with an address near it. The words of some rules are so common that they are looked for only in
+    the lines that have what the rule requires."""
+    yield from _yara_matches(load_listened, near, deadline)
+    try:
+        objects = sorted((match.start, match.end) for match in _yara_matches(load_objects, near, deadline))
+    except TooManyMatches:
+        objects = [(0, len(near))]
+    if objects:
+        yield from _yara_matches(load_about_objects, lines_around(objects, near), deadline)
 
 
-def _exclusions(matches: list[_Match], commands: "_Lines", deadline: Deadline) -> dict[str, "_Spans"]:
+def _exclusions(matches: list[_Match], commands: TextLines, deadline: Deadline) -> dict[str, "_Spans"]:
     """Matches of the `unless` patterns by rule, on the lines of the matches whose rules have any."""
     rules = load_pack().rules
     spans = sorted({commands.whole_lines(m.start, m.end) for m in matches if rules[m.rule].unless})
@@ -366,45 +356,3 @@ def excerpt_of(line: str, column: int) -> str:
     start = max(0, min(column - 1, len(line)) - 40) if len(line) > EXCERPT_LENGTH else 0
     shown = " ".join(line[start : start + EXCERPT_LENGTH].split())
     return ("… " if start else "") + shown + (" …" if start + EXCERPT_LENGTH < len(line) else "")
-
-
-class _Lines:
-    """Lines and columns of UTF-8 text. Characters are counted from the start of a block, never of a long line."""
-
-    BLOCK = 4096
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self._starts = [0, *map(add, accumulate(map(len, data.split(b"\n"))), count(1))][:-1]
-        self._is_ascii = data.isascii()
-
-    def line_of(self, offset: int) -> int:
-        return bisect_right(self._starts, offset)
-
-    def start_of(self, line: int) -> int:
-        """Of the first line for any before it, and the end of the text for any behind the last."""
-        return self._starts[max(1, line) - 1] if line <= len(self._starts) else len(self.data)
-
-    def locate(self, offset: int) -> tuple[int, int]:
-        line = self.line_of(offset)
-        return line, self._characters(offset) - self._characters(self._starts[line - 1]) + 1
-
-    def whole_lines(self, start: int, end: int) -> tuple[int, int]:
-        last = self.line_of(end)
-        finish = self._starts[last] - 1 if last < len(self._starts) else len(self.data)
-        return self._starts[self.line_of(start) - 1], finish
-
-    def _characters(self, offset: int) -> int:
-        if self._is_ascii:
-            return offset
-        block = offset // self.BLOCK
-        return self._before_block[block] + _count_characters(self.data[block * self.BLOCK : offset])
-
-    @cached_property
-    def _before_block(self) -> list[int]:
-        blocks = range(0, len(self.data) + 1, self.BLOCK)
-        return list(accumulate((_count_characters(self.data[at : at + self.BLOCK]) for at in blocks), initial=0))
-
-
-def _count_characters(data: bytes) -> int:
-    return len(data.translate(None, CONTINUATION_BYTES))

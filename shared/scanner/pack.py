@@ -67,6 +67,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     all_of: tuple[str, ...] = ()  # a composite: these signals must occur together ...
     within: str = ""  # ... in "line", "near" (some lines), "file" or "skill"
     told: bool = False  # counts only in a sentence that orders it
+    object: str = ""  # every match has one of this pattern in it: where there is none, nothing is looked for
     listener: Literal["", "stranger", "download"] = (
         ""  # counts only with such an address: of a stranger, to get a program
     )
@@ -90,6 +91,8 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
     standings: dict[str, Standing]
     compiled: bytes
     listened: bytes  # the patterns that count only with an address near them
+    objects: bytes  # what every match of some of these patterns has in it
+    about_objects: bytes  # the patterns themselves
     orders: bytes  # the patterns for sentences, which authors wrap, run again over prose without its line breaks
     exclusions: bytes  # the `unless` patterns, run only over what matched
     anchors: dict[str, bytes]  # one compiled file for each, since each is searched for in other texts
@@ -169,7 +172,11 @@ def compile_pack(folder: Path = RULES_DIR) -> Pack:
         hosts=read_hosts(folder),
         standings=standings_of(rules, read_calibration(folder)),
         compiled=_compile({rule.id: rule.patterns for rule in rules.values() if not rule.listener}, words),
-        listened=_compile({rule.id: rule.patterns for rule in rules.values() if rule.listener}, words),
+        listened=_compile(
+            {rule.id: rule.patterns for rule in rules.values() if rule.listener and not rule.object}, words
+        ),
+        objects=_compile({rule.id: (rule.object,) for rule in rules.values() if rule.object}, words),
+        about_objects=_compile({rule.id: rule.patterns for rule in rules.values() if rule.object}, words),
         orders=_compile(
             {rule.id: rule.patterns for rule in rules.values() if rule.is_directive and not rule.listener}, words
         ),
@@ -217,6 +224,16 @@ def load_matcher() -> yara_x.Rules:
 @cache
 def load_listened() -> yara_x.Rules:
     return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().listened))
+
+
+@cache
+def load_objects() -> yara_x.Rules:
+    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().objects))
+
+
+@cache
+def load_about_objects() -> yara_x.Rules:
+    return yara_x.Rules.deserialize_from(io.BytesIO(load_pack().about_objects))
 
 
 @cache

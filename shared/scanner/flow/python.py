@@ -59,9 +59,8 @@ ENVIRONMENTS = {"os.environ", "environ", "os.environb"}
 
 def follow_python(script: Script, tracker: Tracker) -> Value:
     """A file, or one of the blocks of a page, which run one after the other with the same names."""
-    lowered = script.text.lower()
-    has_word = names_source(lowered) or names_sink(lowered)  # or it is a block of a page where others have
-    if (script.language and not has_word) or not may_matter(script, tracker, _with_imports, (names_source, names_sink)):
+    is_empty_block = script.language and not _names_either(script.text.lower())  # of a page where others are not
+    if is_empty_block or not may_matter(script, tracker, _with_imports, (names_source, names_sink)):
         return UNKNOWN_VALUE
     return _interpreter_of(tracker).follow(script)
 
@@ -82,6 +81,10 @@ def names_source(lowered: str) -> bool:
 
 def names_sink(lowered: str) -> bool:
     return has_any(SINK_WORDS, lowered) or _hides(lowered)
+
+
+def _names_either(lowered: str) -> bool:
+    return names_source(lowered) or names_sink(lowered)
 
 
 def _hides(lowered: str) -> bool:
@@ -144,7 +147,7 @@ class PythonInterpreter(Interpreter):
             )
 
     def names_something(self, lowered: str) -> bool:
-        return names_source(lowered) or names_sink(lowered) or has_any(MAKING_WORDS, lowered)
+        return _names_either(lowered) or has_any(MAKING_WORDS, lowered)
 
     # Names
 

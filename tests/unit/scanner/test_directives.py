@@ -4,8 +4,8 @@ import pytest
 
 from shared.scanner import scan_skill
 from shared.scanner.directives import before_in_sentence, is_order
-from shared.scanner.matching import unwrapped
 from shared.scanner.report import ScanReport
+from shared.scanner.text_lines import unwrapped
 
 
 def scan(body: str, name: str = "tidy-notes", description: str = "Keeps notes tidy.") -> ScanReport:

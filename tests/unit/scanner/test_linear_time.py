@@ -13,6 +13,7 @@ from shared.scanner import hidden_text, scan_skill
 from shared.scanner.matching import Deadline, TooManyMatches, _yara_matches
 from shared.scanner.pack import (
     expand,
+    load_about_objects,
     load_exclusions,
     load_listened,
     load_matcher,
@@ -64,7 +65,7 @@ def test_every_rule_is_linear_on_its_own_near_matches(which: str) -> None:
     words = _vocabulary()
     slow = []
     for rule in read_rules().values():
-        found_by = load_listened if rule.listener else load_matcher
+        found_by = load_about_objects if rule.object else load_listened if rule.listener else load_matcher
         load = found_by if which == "patterns" else load_exclusions
         near = "".join(_near_match(loosen_spaces(expand(pattern, words))) for pattern in getattr(rule, which))
         if near and grows_too_fast(_matching(load, near.encode("utf-8", "replace")), 4 * max(1_000, len(near)), 0.0125):
