@@ -77,7 +77,9 @@ class Worker:
     async def start(self, handler: str, environment: Mapping[str, str], directory: Path) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        self._server = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.1)
+        self._server = web.ServerRunner(
+            web.Server(self._serve, access_log=None, handler_cancellation=True), shutdown_timeout=0.1
+        )
         await self._server.setup()
         await web.SockSite(self._server, listener).start()
         command = ["awslambdaric", handler]

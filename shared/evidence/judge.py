@@ -15,7 +15,6 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
 from msgspec import Meta
 
 from shared.access.signing import is_same
@@ -24,6 +23,7 @@ from shared.errors import Deferred, PlatformError, Unavailable
 from shared.evidence.judge_budget import Reservation, give_back, reserve
 from shared.records.decision import Judged, judged_by_score
 from shared.scanner.hidden_text import plain
+from shared.storage.aws import UnreadableResponse
 from shared.storage.content import Files
 from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
@@ -197,7 +197,7 @@ async def _call_judge(params: dict[str, Any], ends_at: float) -> dict[str, Any]:
     try:
         async with asyncio.timeout_at(ends_at):
             return await get_bedrock()("Converse", params)
-    except ResponseParserError as error:
+    except UnreadableResponse as error:
         raise VoidAnswer("it is not the JSON it should be") from error
     except ClientError as error:
         if error.response["Error"]["Code"] == "ValidationException":

@@ -9,17 +9,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from shared.errors import Deferred, NeedsPerson, Refused
 from shared.settings import GITHUB, find_whole_number, is_loopback
 from shared.storage.secret_store import Secrets
 from shared.timing import ARCHIVE_BUDGET, GITHUB_BUDGET, LONGEST_QUOTA_WAIT, OUTAGE_PAUSE, seconds_to_wait
+
+if TYPE_CHECKING:  # imported by those who call GitHub: it takes longer than a cold request that does not
+    import aiohttp
 
 MAX_JSON = 16 * 1024 * 1024  # a tree of 100,000 files, GitHub's own limit, is about 7 MB to 16 MB
 CONNECTIONS = 30
@@ -96,6 +97,8 @@ class GitHubHttp:
 
     @asynccontextmanager
     async def _within(self, budget: timedelta) -> AsyncIterator[None]:
+        import aiohttp
+
         try:
             async with asyncio.timeout(seconds_to_wait(budget)):
                 yield
@@ -105,7 +108,7 @@ class GitHubHttp:
             raise self.down("the connection failed") from error
 
     @asynccontextmanager
-    async def _get_api(self, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _get_api(self, path: str) -> "AsyncIterator[aiohttp.ClientResponse]":
         if self._quota and self._quota.remaining == 0 and self._quota.resets_at > self._clock():
             raise self._used_up(self._quota.resets_at)
         token = (await self._secrets.get()).github_token
@@ -117,7 +120,10 @@ class GitHubHttp:
             yield response
 
     @asynccontextmanager
-    async def _get(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _get(self, url: str, headers: Mapping[str, str]) -> "AsyncIterator[aiohttp.ClientResponse]":
+        import aiohttp
+        from yarl import URL
+
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=CONNECTIONS),
@@ -130,7 +136,7 @@ class GitHubHttp:
         async with self._session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
             yield response
 
-    async def _parsed(self, response: aiohttp.ClientResponse, type_: type[T], missing: Refused) -> T:
+    async def _parsed(self, response: "aiohttp.ClientResponse", type_: type[T], missing: Refused) -> T:
         if response.status != 200:
             self._raise_for(response, missing)
         body = bytearray()
@@ -144,14 +150,14 @@ class GitHubHttp:
             raise self.down("its response is invalid") from error
 
     async def _feed(
-        self, response: aiohttp.ClientResponse, feed: Callable[[bytes], Awaitable[None]], missing: Refused
+        self, response: "aiohttp.ClientResponse", feed: Callable[[bytes], Awaitable[None]], missing: Refused
     ) -> None:
         if response.status != 200:
             self._raise_for(response, missing)
         async for chunk in response.content.iter_chunked(64 * 1024):
             await feed(chunk)
 
-    def _raise_for(self, response: aiohttp.ClientResponse, missing: Refused) -> NoReturn:
+    def _raise_for(self, response: "aiohttp.ClientResponse", missing: Refused) -> NoReturn:
         if response.status in _GONE:
             raise missing
         wait = find_whole_number(response.headers.get("retry-after"), highest=10**12)
@@ -185,7 +191,7 @@ class GitHubHttp:
         if limit is not None and remaining is not None and resets_at is not None:
             self._quota = Quota(limit, remaining, min(resets_at, self._clock() + LONGEST_QUOTA_WAIT))
 
-    def _moved_to(self, response: aiohttp.ClientResponse) -> str:
+    def _moved_to(self, response: "aiohttp.ClientResponse") -> str:
         """The new address of a renamed repository: a path of the same API, nothing else."""
         target = urlsplit(urljoin(self._api_url, response.headers.get("location", "")))
         path = target.path.removeprefix(self._api.path)
@@ -193,7 +199,7 @@ class GitHubHttp:
             raise _foreign_redirect()
         return path
 
-    def _archive_address(self, response: aiohttp.ClientResponse) -> str:
+    def _archive_address(self, response: "aiohttp.ClientResponse") -> str:
         host = "codeload.github.com" if self._api_url == GITHUB else self._api.netloc
         target = urlsplit(response.headers.get("location", ""))
         if (target.scheme, target.netloc) != (self._api.scheme, host):

@@ -7,7 +7,6 @@ import tarfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from aiohttp import ClientPayloadError
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import NotFound, Unavailable
@@ -87,13 +86,8 @@ class S3Content:
         await self._call("PutObject", {"Key": key, "Body": body})
 
     async def get_body(self, key: str) -> bytes:
-        answer = await self._call("GetObject", {"Key": key})
-        try:
-            async with answer["Body"] as body:  # releases the connection, even if the body is truncated
-                data: bytes = await body.read()
-        except (BotoCoreError, ClientPayloadError) as error:
-            raise Unavailable("The content store sent a truncated response.") from error
-        return data
+        body: bytes = (await self._call("GetObject", {"Key": key}))["Body"]
+        return body
 
     async def sign_url(self, key: str, media_type: str, disposition: str) -> str:
         if self._sign_url is None:

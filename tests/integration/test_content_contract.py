@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shared.errors import NotFound, Unavailable
 from shared.settings import load_settings
 from shared.storage.aws import Aws
+from shared.storage.aws_sdk import AwsSdk
 from shared.storage.content import S3Content, content_hash_of, pack, unpack
 from tests.support.aws_resources import client, create_resources
 from tests.support.memory import MemoryContent
@@ -22,13 +23,13 @@ PARTS = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=
 PATHS = st.lists(PARTS.filter(lambda part: part not in (".", "..")), min_size=1, max_size=4).map("/".join)
 
 
-@pytest.fixture(params=["memory", "moto"])
+@pytest.fixture(params=["memory", "moto", "moto by the SDK"])
 async def content(request):
     if request.param == "memory":
         yield MemoryContent()
         return
     load = load_settings(create_resources(request.getfixturevalue("moto_url")))
-    aws = Aws(load)
+    aws = AwsSdk(load) if request.param.endswith("SDK") else Aws(load)
     yield S3Content(partial(aws.call, "s3"), load.bucket_name)
     await aws.close()
 

@@ -1,4 +1,4 @@
-"""What every KV store must do: the same suite on the in-memory fakes, on moto and on ministack."""
+"""What every KV store must do: the same suite on the in-memory fakes, on moto (by both clients) and on ministack."""
 
 import asyncio
 import time
@@ -10,6 +10,7 @@ import pytest
 from shared.errors import ConditionFailed
 from shared.settings import load_settings
 from shared.storage.aws import Aws
+from shared.storage.aws_sdk import AwsSdk
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import ABSENT, Add, Check, Delete, Key, Put, Query, query_all
 from tests.support.aws_resources import create_resources
@@ -17,7 +18,7 @@ from tests.support.memory import MemoryKV
 from tests.support.memory_dynamo import MemoryDynamo
 
 
-@pytest.fixture(params=["memory", "memory dynamo", "moto", "ministack"])
+@pytest.fixture(params=["memory", "memory dynamo", "moto", "moto by the SDK", "ministack"])
 async def kv(request):
     if request.param == "memory":
         yield MemoryKV(time.time)
@@ -25,8 +26,8 @@ async def kv(request):
     if request.param == "memory dynamo":
         yield DynamoKV(MemoryDynamo(), "t")
         return
-    settings = load_settings(create_resources(request.getfixturevalue(f"{request.param}_url")))
-    aws = Aws(settings)
+    settings = load_settings(create_resources(request.getfixturevalue(f"{request.param.split()[0]}_url")))
+    aws = AwsSdk(settings) if request.param.endswith("SDK") else Aws(settings)
     yield DynamoKV(partial(aws.call, "dynamodb"), settings.table_name)
     await aws.close()
 

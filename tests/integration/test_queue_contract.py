@@ -9,6 +9,7 @@ import pytest
 from shared.errors import Unavailable
 from shared.settings import load_settings
 from shared.storage.aws import Aws
+from shared.storage.aws_sdk import AwsSdk
 from shared.storage.queue import SqsQueue, parse_body
 from shared.timing import MAX_RECEIVES, VISIBILITY_TIMEOUT
 from tests.support.aws_resources import client, create_resources
@@ -57,9 +58,9 @@ class PlainSide(MemorySide):
 
 
 class SqsSide:
-    def __init__(self, url, environment):
+    def __init__(self, url, environment, client_of_aws):
         self.settings = load_settings(environment)
-        self.aws = Aws(self.settings)
+        self.aws = client_of_aws(self.settings)
         self.queue = SqsQueue(partial(self.aws.call, "sqs"), self.settings.queue_url)
         self.client = client("sqs", url)
         self.dead = self.client.create_queue(QueueName=f"dead-{self.settings.table_name}")["QueueUrl"]
@@ -93,13 +94,13 @@ class SqsSide:
         return answer.get("Messages", [])
 
 
-@pytest.fixture(params=["plain", "memory", "moto"])
+@pytest.fixture(params=["plain", "memory", "moto", "moto by the SDK"])
 async def side(request):
-    if request.param != "moto":
+    if not request.param.startswith("moto"):
         yield PlainSide() if request.param == "plain" else MemorySide()
         return
     url = request.getfixturevalue("moto_url")
-    side = SqsSide(url, create_resources(url))
+    side = SqsSide(url, create_resources(url), AwsSdk if request.param.endswith("SDK") else Aws)
     yield side
     await side.aws.close()
 
@@ -145,7 +146,7 @@ async def full_side(request):
         yield MemorySide()
         return
     url = request.getfixturevalue("moto_url")
-    side = SqsSide(url, create_resources(url))
+    side = SqsSide(url, create_resources(url), Aws)
     yield side
     await side.aws.close()
 

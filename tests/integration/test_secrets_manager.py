@@ -10,18 +10,19 @@ import pytest
 from shared.errors import Unavailable
 from shared.settings import load_settings
 from shared.storage.aws import Aws
+from shared.storage.aws_sdk import AwsSdk
 from shared.storage.secret_store import secrets_from
 from tests.support.aws_resources import client, create_resources
 
 CANARY = "canary-that-must-never-be-seen-in-an-error"
 
 
-@pytest.fixture
-async def secret(moto_url):
+@pytest.fixture(params=[Aws, AwsSdk])
+async def secret(moto_url, request):
     """Stores a text as the platform's secret, and the reader for it."""
     name = f"s{uuid.uuid4().hex}"
     settings = load_settings(create_resources(moto_url) | {"SECRET_ID": name})
-    aws = Aws(settings)
+    aws = request.param(settings)
     manager = client("secretsmanager", moto_url)
 
     def put(text):

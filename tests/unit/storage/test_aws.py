@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import HTTPClientError
 
-from shared.storage.aws import _PlainJsonParser
+from shared.storage.aws_sdk import _PlainJsonParser
 
 
 async def parse(body: bytes):

@@ -1,0 +1,202 @@
+"""Cold starts through the real Lambda runtime client: CPU time until the handler is loaded, and of the first request.
+
+    python -m bench.cold_start [--repeat 7]      prints a table, writes bench/results/cold_start.json
+
+Every start is a fresh process. The functions and two naive ones (Powertools with boto3, Powertools with aioboto3, each
+with a route that reads one item) take turns in one run, so that other load affects all alike. The best of the
+repetitions counts. Ratios carry over to other machines, milliseconds do not. `no .pyc` compiles every module.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from local.worker import Worker
+from tests.support.aws_resources import create_resources
+from tests.support.gateway_events import an_http_event
+from tests.support.moto_server import moto_server
+
+ROOT = Path(__file__).parents[1]
+RESULT = Path(__file__).parent / "results" / "cold_start.json"
+NAIVE, NAIVE_BOTO3 = "naive aioboto3", "naive boto3"
+NAIVE_CODE = {
+    NAIVE_BOTO3: """
+import os
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
+
+logger, metrics, app = Logger(service="naive"), Metrics(namespace="naive", service="naive"), APIGatewayHttpResolver()
+table = boto3.client("dynamodb", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+
+@app.get("/items")
+def items():
+    return table.get_item(TableName=os.environ["TABLE_NAME"], Key={"pk": {"S": "a"}, "sk": {"S": "a"}}).get("Item", {})
+
+def handler(event, context):
+    return app.resolve(event, context)
+""",
+    NAIVE: """
+import asyncio, os
+import aioboto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
+
+logger, metrics, app = Logger(service="naive"), Metrics(namespace="naive", service="naive"), APIGatewayHttpResolver()
+loop = asyncio.new_event_loop()
+session = aioboto3.Session()
+
+async def read():
+    async with session.client("dynamodb", endpoint_url=os.environ["AWS_ENDPOINT_URL"]) as table:
+        return await table.get_item(TableName=os.environ["TABLE_NAME"], Key={"pk": {"S": "a"}, "sk": {"S": "a"}})
+
+@app.get("/items")
+def items():
+    return loop.run_until_complete(read()).get("Item", {})
+
+def handler(event, context):
+    return app.resolve(event, context)
+""",
+}
+NAIVE_EVENT = an_http_event("GET /items")
+NAIVE_EVENT["requestContext"]["stage"] = "$default"
+SCHEDULE = {"source": "aws.events", "detail-type": "Scheduled Event"}
+MESSAGE = {
+    "messageId": "m",
+    "eventSource": "aws:sqs",
+    "receiptHandle": "r",
+    "body": json.dumps({"schema": 1, "id": "sub_01kdyak3sekvt0nrzh632vfn3z"}),
+    "attributes": {"ApproximateReceiveCount": "1"},
+}
+EVENTS: dict[str, dict[str, Any]] = {
+    "submissions_api": an_http_event("GET /api/v1/submissions"),
+    "skills_api": an_http_event("GET /api/v1/skills"),
+    "registry": an_http_event("GET /api/search", query="q=pdf"),
+    "admin_api": an_http_event("GET /api/v1/admin/stuck"),
+    "webhooks": an_http_event("POST /api/v1/webhooks/scan-results", body={}),
+    "pages": an_http_event("GET /queue"),
+    "admin_pages": an_http_event("GET /admin"),
+    "consumer": {"Records": [MESSAGE]},
+    "dead_letters": {"Records": [MESSAGE]},
+    "stuck_scan": SCHEDULE,
+    "rescan": SCHEDULE,
+}
+TARGETS = {
+    **dict.fromkeys(("submissions_api", "skills_api", "registry", "admin_api", "webhooks"), 0.6),
+    "consumer": 0.75,
+}
+
+
+class Start(NamedTuple):
+    """CPU seconds."""
+
+    init: float
+    first: float
+
+    @property
+    def total(self) -> float:
+        return self.init + self.first
+
+
+def main() -> None:
+    options = _options()
+    with moto_server() as url, tempfile.TemporaryDirectory() as folder:
+        environment = _environment(url, Path(folder))
+        results = {
+            kind: asyncio.run(measure(options.repeat, Path(folder), {**environment, **extra}))
+            for kind, extra in (("with .pyc", {}), ("no .pyc", _uncompiled(Path(folder))))
+        }
+    missed = [line for kind in results for line in _report(kind, results[kind])]
+    load = os.getloadavg()[0]
+    RESULT.write_text(json.dumps({"load": load, "python": sys.version.split()[0], "seconds": results}, indent=1) + "\n")
+    print(f"\nload {load:.1f}; {len(missed)} targets missed" + "".join(f"\n  {line}" for line in missed))
+    sys.exit(bool(missed))
+
+
+async def measure(repeat: int, folder: Path, environment: dict[str, str]) -> dict[str, Start]:
+    best: dict[str, Start] = {}
+    for _ in range(repeat):
+        for name in (NAIVE, *EVENTS, NAIVE_BOTO3):
+            start = await _start(name, folder, environment)
+            best[name] = min(best.get(name, start), start, key=lambda one: one.total)
+    return best
+
+
+async def _start(name: str, folder: Path, environment: dict[str, str]) -> Start:
+    module = name.replace(" ", "_") if name in NAIVE_CODE else f"functions.{name}"
+    event = NAIVE_EVENT if name in NAIVE_CODE else EVENTS[name]
+    output: list[str] = []
+    worker = Worker(
+        f"arn:aws:lambda:us-east-1:0:function:{module}", timedelta(seconds=60), output.append, lambda _: None
+    )
+    await worker.start(f"{module}.handler", environment, folder)
+    try:
+        failed = await worker.started()
+        init = _cpu_seconds(worker.pid)
+        outcome = failed or await worker.invoke(json.dumps(event).encode())
+        if outcome.failure or b'"statusCode": 500' in (outcome.response or b""):
+            raise RuntimeError(f"{name}: {outcome.failure or outcome.response}\n" + "\n".join(output))
+        return Start(init, _cpu_seconds(worker.pid) - init)
+    finally:
+        worker.kill()
+        await worker.stop()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of all its threads, in nanoseconds: the figures in `stat` have steps of 10 ms."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def _environment(url: str, folder: Path) -> dict[str, str]:
+    for name, code in NAIVE_CODE.items():
+        (folder / f"{name.replace(' ', '_')}.py").write_text(code)
+    keys = {
+        "SECRETS_FILE": {"signingKey": "k" * 64, "adminTokens": []},
+        "SESSION_SECRET_FILE": {"sessionKey": "s" * 64},
+    }
+    for name, content in keys.items():
+        (folder / name).write_text(json.dumps(content))
+    return {
+        **create_resources(url),
+        **{name: str(folder / name) for name in keys},
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{ROOT}:{folder}",
+        "POWERTOOLS_SERVICE_NAME": "bench",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_LAMBDA_FUNCTION_NAME": "bench",
+    }
+
+
+def _uncompiled(folder: Path) -> dict[str, str]:
+    return {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(folder / uuid.uuid4().hex)}
+
+
+def _report(kind: str, starts: dict[str, Start]) -> list[str]:
+    """Prints a table and returns what missed its target; with compiled modules only, as they are on Lambda."""
+    baseline = starts[NAIVE].total
+    print(f"\n{kind:<18}{'init ms':>9}{'first ms':>9}{'ratio':>7}{'target':>8}")
+    for name, start in starts.items():
+        target = TARGETS.get(name, 1.0) if name in EVENTS else ""
+        print(f"{name:<18}{start.init * 1000:>9.0f}{start.first * 1000:>9.0f}{start.total / baseline:>7.2f}{target:>8}")
+    if kind != "with .pyc":
+        return []
+    ratios = {name: starts[name].total / baseline for name in EVENTS}
+    return [f"{name}: {ratio:.2f}" for name, ratio in ratios.items() if ratio > TARGETS.get(name, 1.0)]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=7)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

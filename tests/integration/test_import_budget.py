@@ -1,0 +1,51 @@
+"""A cold function imports only its own world: the number of modules is held to a budget, so that it cannot creep up.
+Python's own modules do not count: they differ from one version to the next.
+
+`python -m bench.cold_start` measures what it is about. Whoever needs a module more raises the number here, knowingly.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUDGETS = {
+    "submissions_api": 155,
+    "skills_api": 174,
+    "registry": 190,
+    "admin_api": 295,
+    "webhooks": 152,
+    "pages": 320,
+    "admin_pages": 345,
+    "consumer": 265,
+    "dead_letters": 196,
+    "stuck_scan": 195,
+    "rescan": 258,
+}
+# The SDK and what serves it; a general HTTP client; the compiler of templates where nothing is rendered.
+NEVER = {"aioboto3", "aiobotocore", "boto3", "aiohttp", "cryptography"}
+NO_PAGES = {"jinja2", "markdown_it"}
+COUNT = "import json, sys, functions.{}; print(json.dumps(sorted(sys.modules)))"
+
+
+def imported_by(function: str) -> list[str]:
+    command = [sys.executable, "-c", COUNT.format(function)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("function", BUDGETS)
+def test_a_function_imports_no_more_than_its_budget(function):
+    modules = [name for name in imported_by(function) if name.partition(".")[0] not in sys.stdlib_module_names]
+    packages = {module.partition(".")[0] for module in modules}
+    assert not packages & NEVER
+    assert not packages & NO_PAGES or function.endswith("pages")
+    assert len(modules) <= BUDGETS[function]
+
+
+def test_every_function_has_a_budget():
+    triggers = {path.stem for path in (ROOT / "functions").glob("*.py")} - {"__init__"}
+    assert set(BUDGETS) == triggers
