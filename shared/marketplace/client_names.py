@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from shared.errors import Conflict
 from shared.marketplace.installable import Installable, find_first_published, find_recorded
@@ -20,6 +21,12 @@ OWN_NAME = "vskill"  # Claude Code keeps the names agent-skills, anthropic-* and
 _NPM_NAME = re.compile(r"@([a-z0-9-]{1,39})/([a-z0-9._-]{1,213})")
 _HANDLE = re.compile(r"[a-z0-9-]{1,39}")
 _SLUG = re.compile(r"[a-z0-9._-]{1,213}")
+
+
+class NameRival(NamedTuple):
+    name: str
+    was_first: bool  # it keeps the name on npm
+    is_deleted: bool = False  # it is in no one's way on clawhub
 
 
 async def find_npm_owner(npm_name: str) -> Skill | None:
@@ -37,6 +44,14 @@ async def without_taken_names(found: Sequence[Installable]) -> list[Installable]
         first.setdefault(npm_name_of(skill.name) or "", skill)
     names = {skill.name for skill in first.values()}
     return [each for each in found if len(rivals[each.skill.name]) == 1 or each.skill.name in names]
+
+
+async def find_name_rival(skill: Skill) -> NameRival | None:
+    """Another skill that has the same name of two levels."""
+    names = _rivals(skill)
+    others = [each for each in await find_recorded(names) if each.name != skill.name] if len(names) > 1 else []
+    first = min(others, key=lambda other: other.published_at, default=None)
+    return first and NameRival(first.name, first.published_at < skill.published_at, first.is_deleted)
 
 
 async def find_by_clawhub_slug(slug: str, owner: str | None) -> Skill | None:
