@@ -72,7 +72,7 @@ def _commands(skill: Skill, version: SkillVersion, site: str) -> dict[str, Seque
         SKILLS_CLI: (f"npx skills add {site}/{name}",),
         CLAUDE_CODE: (
             f"claude plugin marketplace add {site}/marketplace/repository/{owner}/{repo}.json",
-            f"claude plugin install {slug}@{marketplace_name(f'{OWN_NAME}-{owner}/{repo}')}",
+            f"claude plugin install {slug}@{marketplace_name(OWN_NAME, owner, repo)}",
         ),
         NPM: (f"npm install {npm_name_of(name)}@{version.version} --registry {site}/npm",),
         CLAWHUB: (
