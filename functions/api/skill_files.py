@@ -113,15 +113,7 @@ async def show_file(request: Request) -> Answer:
     path = request.path["path"]
     if path not in files:
         raise NotFound(f"Version {version.version} has no file {path[:80]!r}.", code="file_not_found")
-    is_text = _is_text(files[path])
-    name = quote(path.rpartition("/")[2], safe="")
-    headers = {
-        "content-type": "text/plain; charset=utf-8" if is_text else "application/octet-stream",
-        "content-disposition": f"{'inline' if is_text else 'attachment'}; filename*=UTF-8''{name}",
-        "content-security-policy": SANDBOX,
-    }
-    etag = f'"{hashlib.sha256(files[path]).hexdigest()}"'
-    return Answer(files[path], headers=headers, cache=FOR_REVIEWERS if is_withheld else REVALIDATE, etag=etag)
+    return raw_file(path, files[path], FOR_REVIEWERS if is_withheld else REVALIDATE)
 
 
 @operation("Get the signed receipt of a version", gives=dict, refuses=(409, 502), cached=True, path=FILE_PARAMETERS)
@@ -132,6 +124,17 @@ async def show_receipt(request: Request) -> Answer:
     wanted = request.path["version"]
     version = await get_version(skill.name, skill.current_version if wanted == LATEST else wanted)
     return Answer(await read_attestation(version), cache=REVALIDATE, etag=f'W/"{version.attestation}"')
+
+
+def raw_file(path: str, content: bytes, cache: str) -> Answer:
+    is_text = _is_text(content)
+    name = quote(path.rpartition("/")[2], safe="")
+    headers = {
+        "content-type": "text/plain; charset=utf-8" if is_text else "application/octet-stream",
+        "content-disposition": f"{'inline' if is_text else 'attachment'}; filename*=UTF-8''{name}",
+        "content-security-policy": SANDBOX,
+    }
+    return Answer(content, headers=headers, cache=cache, etag=f'"{hashlib.sha256(content).hexdigest()}"')
 
 
 async def serve_artifact(

@@ -1,5 +1,7 @@
 """Marketplaces of Claude Code: bounded lists of plugins, each a package of the npm registry beside them."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from functions.clients.lenient_query import repository_of
@@ -8,7 +10,7 @@ from functions.http.request import Request
 from functions.http.routes import Route
 from shared.errors import NotFound
 from shared.marketplace.client_listing import CLAUDE_CODE
-from shared.marketplace.client_names import OWN_NAME, marketplace_name, without_taken_names
+from shared.marketplace.client_names import OF_ALL_OWNERS, OWN_NAME, marketplace_name, without_taken_names
 from shared.marketplace.installable import Installable, read_installable
 from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.records.skills import Skill, full_name, npm_name_of
@@ -42,27 +44,28 @@ class Marketplace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def most_installed(request: Request) -> Answer:
-    return await _marketplace(request, OWN_NAME, SkillQuery(sort="installs"), parts=3)
+    return await _marketplace(request, (OWN_NAME,), SkillQuery(sort="installs"), parts=3)
 
 
 async def of_owner(request: Request) -> Answer:
     owner = _named(request)
-    return await _marketplace(request, f"{OWN_NAME}-{owner}", SkillQuery(author=owner), parts=2)
+    return await _marketplace(request, (OWN_NAME, owner), SkillQuery(author=owner), parts=2)
 
 
 async def of_repository(request: Request) -> Answer:
     repo = repository_of(request, _named(request))
-    return await _marketplace(request, f"{OWN_NAME}-{repo}", SkillQuery(repo=repo), parts=1)
+    return await _marketplace(request, (OWN_NAME, repo), SkillQuery(repo=repo), parts=1)
 
 
 async def of_category(request: Request) -> Answer:
     category = _named(request)
-    return await _marketplace(request, f"{OWN_NAME}-category-{category}", SkillQuery(category=category), parts=3)
+    name = (OF_ALL_OWNERS, "category", category)
+    return await _marketplace(request, name, SkillQuery(category=category), parts=3)
 
 
 async def of_tier(request: Request) -> Answer:
     tier = _named(request)
-    return await _marketplace(request, f"{OWN_NAME}-tier-{tier}", SkillQuery(tier=tier), parts=3)
+    return await _marketplace(request, (OF_ALL_OWNERS, "tier", tier), SkillQuery(tier=tier), parts=3)
 
 
 ROUTES: dict[str, Route] = {
@@ -81,14 +84,14 @@ def _named(request: Request) -> str:
     return file.removesuffix(".json").lower()
 
 
-async def _marketplace(request: Request, name: str, query: SkillQuery, parts: int) -> Answer:
+async def _marketplace(request: Request, name: Sequence[str], query: SkillQuery, parts: int) -> Answer:
     page = await list_skills(query._replace(limit=MAX_PLUGINS))
     found = await without_taken_names(await read_installable(page.skills, CLAUDE_CODE))
-    if not found and name != OWN_NAME:
+    if not found and len(name) > 1:
         raise NotFound("There is no skill in this marketplace.", code="skill_not_found")
     plugins = [_plugin(request, each, parts) for each in found]
     return Answer(
-        Marketplace(name=marketplace_name(name), owner=MarketplaceOwner(OWN_NAME), plugins=plugins), cache=REVALIDATE
+        Marketplace(name=marketplace_name(*name), owner=MarketplaceOwner(OWN_NAME), plugins=plugins), cache=REVALIDATE
     )
 
 

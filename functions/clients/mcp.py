@@ -15,7 +15,7 @@ from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
 from shared.errors import InvalidRequest, RequestError
-from shared.marketplace.client_listing import MCP
+from shared.marketplace.client_listing import MCP, SKILLS_CLI, find_obstacles_of
 from shared.marketplace.installable import Installable, find_recorded, read_installable, require_served
 from shared.marketplace.skill_search import SkillQuery, list_skills, search_skills
 from shared.records.skills import Skill, full_name
@@ -31,7 +31,7 @@ CACHING = {"ttlMs": 60_000, "cacheScope": "public"}
 COMPLETE = {"resultType": "complete"}
 SKILLS_PER_PAGE = 50
 LARGEST_PAGE = 3_000_000  # bytes: a function returns at most 6 MB
-LARGEST_FILE = 4_000_000
+LARGEST_FILE = 5_500_000  # as JSON
 INVALID_PARAMS, NO_METHOD, INVALID_REQUEST, PARSE_ERROR = -32602, -32601, -32600, -32700
 SEARCH_TOOL = {
     "name": "search_skills",
@@ -134,9 +134,10 @@ async def read_resource(params: Params, request: Request) -> Json:
     content = (await read_files(await _get(address))).get(address.path)
     if content is None:
         raise RpcError(INVALID_PARAMS, "This skill has no such file.")
-    if len(content) > LARGEST_FILE:
+    shown = _content(address.path, content)
+    if len(msgspec.json.encode(shown)) > LARGEST_FILE:  # as it is sent: a line end is two bytes there
         raise RpcError(INVALID_PARAMS, "This file is too large to be read here: install the skill.")
-    return {"contents": [{"uri": params["uri"], **_content(address.path, content)}], **_COMPLETE}
+    return {"contents": [{"uri": params["uri"], **shown}], **_COMPLETE}
 
 
 async def list_tools(params: Params, request: Request) -> Json:
@@ -151,7 +152,7 @@ async def call_tool(params: Params, request: Request) -> Json:
     if not isinstance(query, str) or not isinstance(limit, int) or not 1 <= limit <= 50:
         raise RpcError(INVALID_PARAMS, "`query` must be text, and `limit` a whole number from 1 to 50.")
     page = await search_skills(query[:200], limit)
-    found = [_found(skill, request) for skill in page.skills if skill.ref is None]
+    found = [_found(each, request) for each in await read_installable(page.skills, SKILLS_CLI)]
     text = "\n\n".join(f"{each['name']}: {each['description']}\n{each['trust']}\n{each['install']}" for each in found)
     content = [{"type": "text", "text": text or "No skill was found."}]
     return {"content": content, "structuredContent": {"skills": found}, "isError": False, **COMPLETE}
@@ -265,13 +266,14 @@ def _content(path: str, content: bytes) -> Json:
         return {"mimeType": kind or "application/octet-stream", "blob": base64.b64encode(content).decode()}
 
 
-def _found(skill: Skill, request: Request) -> Json:
-    name = full_name(skill)
+def _found(found: Installable, request: Request) -> Json:
+    """`uri` is null where MCP cannot list it: it can be installed only."""
+    skill, name = found.skill, full_name(found.skill)
     return {
         "name": name,
         "description": skill.description,
         "version": skill.current_version,
         "trust": f"{skill.cert_tier}: verdict {skill.verdict}, score {skill.score}.",
         "install": f"npx skills add {request.site}/{name}",
-        "uri": f"{_root(skill)}SKILL.md",
+        "uri": None if find_obstacles_of(MCP, *found) else f"{_root(skill)}SKILL.md",
     }

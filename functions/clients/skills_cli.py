@@ -63,8 +63,8 @@ async def find(request: Request) -> Answer:
     """Search, for `skills find`."""
     words, owner = text_of(request, "q"), text_of(request, "owner")
     page = await list_skills(SkillQuery(q=words, author=owner, limit=limit_of(request, 20, MAX_FOUND)))
-    listed = [skill for skill in page.skills if skill.ref is None]
-    return Answer(FindAnswer([_found(request, page, skill) for skill in listed]), cache=REVALIDATE)
+    found = await read_installable(page.skills, SKILLS_CLI)  # what `add` would not take is not offered
+    return Answer(FindAnswer([_found(request, page, each.skill) for each in found]), cache=REVALIDATE)
 
 
 ROUTES: dict[str, Route] = {

@@ -180,7 +180,7 @@ async def show_audit(request: Request, session: Session, flash: Flash) -> Answer
 
 ROUTES = {
     "GET /admin": section(show_review, "review"),
-    "GET /admin/files/{proxy+}": section(show_submission_files, "page"),
+    "GET /admin/files/{proxy+}": section(show_submission_files, "page", "as"),
     "GET /admin/queue": section(show_queue),
     "GET /admin/skills": section(admin_skill_sections.show_skills, "name"),
     "GET /admin/blocklist": section(admin_skill_sections.show_blocklist),

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 from markupsafe import Markup
 
 from functions.api.skill_versions import get_diffs
-from functions.html.file_pages import files_url, parse_file_path, show_version_files
+from functions.html.file_pages import files_url, parse_file_path, show_version_files, version_links
 from functions.html.responses import page, reject_cross_site_form, see_other, url_with
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
@@ -19,6 +19,7 @@ from shared.db import now
 from shared.errors import InvalidRequest, NotFound, TooManyRequests, Unavailable
 from shared.evidence.blocklist import find_bans
 from shared.evidence.receipt_store import find_receipt_for
+from shared.marketplace.client_names import find_name_rival
 from shared.marketplace.community import add_report
 from shared.marketplace.diffs import summary_of
 from shared.marketplace.external_scan_store import get_security
@@ -140,6 +141,7 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         diff=diff,
         report_form=report_form,
         tabs=tabs,
+        open_tab=next((tab.id for tab in tabs if tab.commands), None),
         files_url=files_url(found.name, found.current_version),
         badge_url=f"/api/v1/skills/{quote(found.name)}/badge",
         site=request.site,
@@ -163,7 +165,12 @@ def _read_query(request: Request) -> SkillQuery:
 async def get_version_views(skill: Skill) -> list[skill_views.VersionView]:
     versions = await get_versions(skill.name)
     bans = await find_bans(version.content_hash for version in versions)
-    return skill_views.version_views(versions, skill.current_version, bans)
+    shown = [each for each in versions if not skill.is_blocked and each.content_hash not in bans]
+    links = {
+        each.version: {"Files": files_url(skill.name, each.version), **version_links(skill.name, each)}
+        for each in shown
+    }
+    return skill_views.version_views(versions, skill.current_version, bans, links)
 
 
 async def _health(source: str) -> RepoHealth:
@@ -208,7 +215,7 @@ async def _install_tabs(skill: Skill, site: str) -> list[InstallTab]:
         )
     except NotFound:
         return []
-    return install_tabs(skill, version, manifest, site)
+    return install_tabs(skill, version, manifest, site, await find_name_rival(skill))
 
 
 async def _diff(skill: Skill, from_version: str | None, to_version: str | None) -> Any:

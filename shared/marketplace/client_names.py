@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from shared.errors import Conflict
 from shared.marketplace.installable import Installable, find_first_published, find_recorded
@@ -16,10 +17,18 @@ from shared.records.skills import Skill, full_name, npm_name_of, split_name
 
 MAX_SAME_FOLDER = 100
 MAX_SPLITS = 4  # each is a query where no owner is named
-OWN_NAME = "vskill"  # Claude Code keeps the names agent-skills, anthropic-* and claude-* for others
+# Claude Code keeps the names agent-skills, anthropic-* and claude-* for others.
+OWN_NAME, OF_ALL_OWNERS = "vskill", "vskills"  # the second begins what no owner's marketplace is called
+_WORD = re.compile(r"[a-z0-9]+")
 _NPM_NAME = re.compile(r"@([a-z0-9-]{1,39})/([a-z0-9._-]{1,213})")
 _HANDLE = re.compile(r"[a-z0-9-]{1,39}")
 _SLUG = re.compile(r"[a-z0-9._-]{1,213}")
+
+
+class NameRival(NamedTuple):
+    name: str
+    was_first: bool  # it keeps the name on npm
+    is_deleted: bool = False  # it is in no one's way on clawhub
 
 
 async def find_npm_owner(npm_name: str) -> Skill | None:
@@ -39,6 +48,14 @@ async def without_taken_names(found: Sequence[Installable]) -> list[Installable]
     return [each for each in found if len(rivals[each.skill.name]) == 1 or each.skill.name in names]
 
 
+async def find_name_rival(skill: Skill) -> NameRival | None:
+    """Another skill that has the same name of two levels."""
+    names = _rivals(skill)
+    others = [each for each in await find_recorded(names) if each.name != skill.name] if len(names) > 1 else []
+    first = min(others, key=lambda other: other.published_at, default=None)
+    return NameRival(first.name, first.published_at < skill.published_at, first.is_deleted) if first else None
+
+
 async def find_by_clawhub_slug(slug: str, owner: str | None) -> Skill | None:
     """Also one that is blocked. Without an owner any owner's; raises Conflict if there are several."""
     slug, owner = slug.lower(), owner.lower() if owner else None
@@ -51,11 +68,13 @@ async def find_by_clawhub_slug(slug: str, owner: str | None) -> Skill | None:
     return known[0] if known else None
 
 
-def marketplace_name(text: str) -> str:
-    """Lower-case words joined by hyphens. What loses letters by that gets a few of its hash, so that it stays one."""
-    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    is_same = words == text.lower().replace("/", "-")
-    return words if is_same else f"{words}-{hashlib.sha256(text.lower().encode()).hexdigest()[:8]}"
+def marketplace_name(*parts: str) -> str:
+    """Lower-case words joined by hyphens. Where a part is more than one word, a few letters of the hash tell apart what
+    would be one name: `a-b/c` and `a/b-c`. A marketplace with the name of another would replace its plugins."""
+    whole = "/".join(parts).lower()
+    words = re.sub(r"[^a-z0-9]+", "-", whole).strip("-")
+    is_plain = all(_WORD.fullmatch(part) for part in whole.split("/"))
+    return words if is_plain else f"{words}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 def clawhub_slug_of(skill: Skill) -> str:

@@ -30,9 +30,9 @@ class Packaged(NamedTuple):
 
 def package(name: str, version: str, description: str, files: Files) -> Packaged:
     """`name` is the full name of the skill. What some client would write to another place gets no packaging at all."""
-    if unsafe := [*filter(leads_elsewhere, files), *clashes(files)]:
-        return Packaged({}, f"The name of the file {unsafe[0][:80]!r} means another place on some systems.")
-    bodies, problems = {ZIP: _zip(files)}, []
+    if unsafe := why_unsafe(files):
+        return Packaged({}, unsafe)
+    bodies, problems = {ZIP: zip_of(files)}, []
     try:
         bodies[TGZ] = _tgz(files)
     except ValueError:
@@ -46,6 +46,11 @@ def package(name: str, version: str, description: str, files: Files) -> Packaged
         except ValueError:
             problems.append("The name of a file is too long for a package of npm.")
     return Packaged(bodies, " ".join(problems))
+
+
+def why_unsafe(files: Files) -> str:
+    unsafe = [*filter(leads_elsewhere, files), *clashes(files)]
+    return f"The name of the file {unsafe[0][:80]!r} means another place on some systems." if unsafe else ""
 
 
 def npm_folder(name: str) -> str:
@@ -78,7 +83,7 @@ def _tgz(files: Files) -> bytes:
     return gzip.compress(raw.getvalue(), LEVEL, mtime=0)
 
 
-def _zip(files: Files) -> bytes:
+def zip_of(files: Files) -> bytes:
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
         for path in sorted(files):

@@ -24,6 +24,8 @@ KNOWN_KEYS = {
     *("author", "model", "disable-model-invocation", "user-invocable", "argument-hint", "context", "agent", "hooks"),
 }
 TOO_COMPLEX = "front matter is nested or aliased far beyond what a skill needs"
+NOT_YAML = "front matter is not valid YAML; it was read line by line"
+NO_FIELDS = "front matter is not a mapping of fields"
 PYTHON_OBJECTS = "front matter contains tags that create Python objects"
 KEY_LINE = re.compile(r"^([A-Za-z][\w-]{0,40}):[ \t]*(.*)$")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -66,9 +68,9 @@ def read_fields(source: str) -> tuple[dict[str, Any], list[str]]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         if isinstance(error, UnsafeYaml):
             raise
-        return _line_by_line(source), ["front matter is not valid YAML; it was read line by line"]
+        return _line_by_line(source), [NOT_YAML]
     if not isinstance(loaded, dict):
-        return {}, ["front matter is not a mapping of fields"]
+        return {}, [NO_FIELDS]
     return {str(key): value for key, value in loaded.items()}, []
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shared.marketplace.client_listing import CLAUDE_CODE, CLAWHUB, MCP, NPM, SKILLS_CLI, find_obstacles
-from shared.marketplace.client_names import OWN_NAME, clawhub_slug_of, marketplace_name
+from shared.marketplace.client_names import OWN_NAME, NameRival, clawhub_slug_of, marketplace_name
 from shared.records.manifests import Manifest
 from shared.records.skills import Skill, SkillVersion, full_name, npm_name_of, split_name
 
@@ -30,16 +30,33 @@ class InstallTab(NamedTuple):
     note: str = ""
 
 
-def install_tabs(skill: Skill, version: SkillVersion, manifest: Manifest | None, site: str) -> list[InstallTab]:
+def install_tabs(
+    skill: Skill, version: SkillVersion, manifest: Manifest | None, site: str, rival: NameRival | None = None
+) -> list[InstallTab]:
     """The clients that get the scanned bytes first; the one that installs from the repository's head last."""
-    obstacles = find_obstacles(skill, version, manifest)
+    found = find_obstacles(skill, version, manifest)
+    obstacles = {client: [*found[client], *_of_name(client, rival)] for client in found}
     commands = _commands(skill, version, site)
     tabs = [_tab(client, commands, version, obstacles[client]) for client in (SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB)]
     note = "The client reads the skill and every file of it with their digests."
-    tabs.append(_tab(MCP, commands, version, obstacles[MCP])._replace(note=note))
+    tabs.append(_tab(MCP, commands, version, obstacles[MCP])._replace(note=note, digest=_page_digest(manifest)))
     missing = [] if "zip" in version.artifacts else [version.unpackaged or "It has not been packaged yet."]
     tabs.append(_tab(DOWNLOAD, commands, version, missing))
     return [*tabs, *_vskill(skill)]
+
+
+def _page_digest(manifest: Manifest | None) -> str | None:
+    """What MCP says of the skill's SKILL.md."""
+    files = manifest.files if manifest else ()
+    return next((f"sha256:{each.sha256}" for each in files if each.path == "SKILL.md"), None)
+
+
+def _of_name(client: str, rival: NameRival | None) -> list[str]:
+    """On npm, where Claude Code gets its plugins too, the first keeps the name; clawhub refuses both."""
+    in_the_way = {CLAUDE_CODE: rival.was_first, NPM: rival.was_first, CLAWHUB: not rival.is_deleted} if rival else {}
+    if rival is None or not in_the_way.get(client):
+        return []
+    return [f"Rename the folder or the repository: {rival.name} has the same name there."]
 
 
 def _tab(client: str, commands: Mapping[str, Sequence[str]], version: SkillVersion, obstacles: list[str]) -> InstallTab:
@@ -55,13 +72,13 @@ def _commands(skill: Skill, version: SkillVersion, site: str) -> dict[str, Seque
         SKILLS_CLI: (f"npx skills add {site}/{name}",),
         CLAUDE_CODE: (
             f"claude plugin marketplace add {site}/marketplace/repository/{owner}/{repo}.json",
-            f"claude plugin install {slug}@{marketplace_name(f'{OWN_NAME}-{owner}/{repo}')}",
+            f"claude plugin install {slug}@{marketplace_name(OWN_NAME, owner, repo)}",
         ),
         NPM: (f"npm install {npm_name_of(name)}@{version.version} --registry {site}/npm",),
         CLAWHUB: (
             f"CLAWHUB_SITE={site} clawhub install @{owner}/{clawhub_slug_of(skill)} --version {version.version}",
         ),
-        MCP: (f"{site}/mcp",),
+        MCP: (f"{site}/mcp", f"skill://{name}/SKILL.md"),
         DOWNLOAD: (
             f"curl -fLo {slug}.zip '{site}/api/v1/skills/{name}/versions/{version.version}/download?format=zip'",
         ),

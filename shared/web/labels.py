@@ -1,9 +1,11 @@
 """The vocabulary of the pages, in one place: states, categories, verdicts, durations and ages."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shared.records.submissions import State
+from shared.scanner.front_matter import NO_FIELDS, NOT_YAML
 
 S = State
 
@@ -167,6 +169,17 @@ def file_size(size: int) -> str:
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.1f} KB" if size < 999_950 else f"{size / 1_000_000:.1f} MB"
+
+
+BROKEN_YAML = (
+    "The front matter of SKILL.md is not valid YAML. It was read line by line here; clients that read it as YAML do not"
+    " list this skill. Often a value with a colon or a bracket needs quotes."
+)
+
+
+def yaml_problem(warnings: Iterable[str]) -> str:
+    """A sentence for its author, if clients cannot read the front matter at all."""
+    return BROKEN_YAML if {NOT_YAML, NO_FIELDS} & {*warnings} else ""
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:

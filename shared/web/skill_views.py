@@ -86,6 +86,7 @@ class VersionView(NamedTuple):
     before: str | None  # the version to compare it with
     block_reason: str | None = None
     new_permissions: Sequence[str] = ()
+    links: Mapping[str, str] = {}  # to its files, by label
 
 
 class DiffLine(NamedTuple):
@@ -151,7 +152,12 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
     )
 
 
-def version_views(versions: Sequence[SkillVersion], current: str, bans: Mapping[str, BlockEntry]) -> list[VersionView]:
+def version_views(
+    versions: Sequence[SkillVersion],
+    current: str,
+    bans: Mapping[str, BlockEntry],
+    links: Mapping[str, Mapping[str, str]],
+) -> list[VersionView]:
     """Newest first, each with its predecessor for a diff, unless the content of either is on the blocklist."""
     return [
         VersionView(
@@ -163,6 +169,7 @@ def version_views(versions: Sequence[SkillVersion], current: str, bans: Mapping[
             before.version if before and not {version.content_hash, before.content_hash} & bans.keys() else None,
             bans[version.content_hash].reason if version.content_hash in bans else None,
             version.new_permissions,
+            links.get(version.version, {}),
         )
         for version, before in zip(versions, [*versions[1:], None], strict=False)
     ]

@@ -14,9 +14,12 @@ from shared.scanner import Finding
 from shared.scanner.file_text import is_readable, text_of, unix_lines
 from shared.scanner.report import ScannedFile, most_serious_first
 from shared.scanner.syntax import language_of_file, read_syntax
+from shared.web.unseen import show_unseen
 
 LINES_PER_PAGE = 1000
-LONGEST_LINE = 500
+LONGEST_LINE = 2000
+LONGEST_PAGE = 400_000  # characters: Lambda returns 6 MB, and markup is many times as long as what it marks
+MOST_MARKS = 20_000  # what a page highlights
 LONGEST_TEXT = 1_000_000
 _WORDS = (
     "and as async await break case catch class const continue def del do done elif else esac except export extends fi "
@@ -37,6 +40,7 @@ class SourceRow(NamedTuple):
     number: int
     pieces: list[Piece]
     findings: list[Finding]
+    left_out: int = 0  # characters at the end of the line that are not shown
 
 
 class SourcePage(NamedTuple):
@@ -118,24 +122,28 @@ def _rows(
     by_line: dict[int, list[Finding]] = {}
     for finding in findings:
         by_line.setdefault(finding.line, []).append(finding)
+    characters, marks = LONGEST_PAGE, MOST_MARKS
     for number, line in enumerate(shown, start=first + 1):
-        yield SourceRow(number, _pieces(line, starts[number - 1], spans, ends), by_line.get(number, []))
+        part = line[: min(LONGEST_LINE, characters)]
+        pieces = _pieces(part, starts[number - 1], spans if marks > 0 else (), ends)
+        characters, marks = characters - len(part), marks - len(pieces)
+        yield SourceRow(number, pieces, by_line.get(number, []), len(line) - len(part))
 
 
 def _pieces(line: str, start: int, spans: Sequence[tuple[int, int, str]], ends: Sequence[int]) -> list[Piece]:
-    pieces, at, stop = [], 0, min(len(line), LONGEST_LINE)
+    pieces, at = [], 0
     index = bisect_left(ends, start + 1)
-    while index < len(spans) and spans[index][0] < start + stop:
+    while index < len(spans) and spans[index][0] < start + len(line):
         begins, finishes, kind = spans[index]
-        left, right = max(at, begins - start), min(stop, finishes - start)
+        left, right = max(at, begins - start), min(len(line), finishes - start)
         if left > at:
             pieces.append(Piece("", line[at:left]))
         if right > left:
             pieces.append(Piece(kind, line[left:right]))
         at = max(at, right)
         index += 1
-    rest = line[at:stop] + ("…" if len(line) > LONGEST_LINE else "")
-    return [*pieces, Piece("", rest)] if rest or not pieces else pieces
+    pieces = [*pieces, Piece("", line[at:])] if line[at:] or not pieces else pieces
+    return [Piece(kind, show_unseen(text)) for kind, text in pieces]
 
 
 def _highlights(path: str, text: str) -> list[tuple[int, int, str]]:

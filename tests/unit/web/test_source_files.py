@@ -9,6 +9,8 @@ from shared.scanner.report import ScannedFile
 from shared.web.source_files import (
     LINES_PER_PAGE,
     LONGEST_LINE,
+    LONGEST_PAGE,
+    MOST_MARKS,
     Piece,
     file_tree,
     page_of_line,
@@ -52,9 +54,8 @@ def test_what_only_looks_like_a_comment_is_not_shown_as_one():
 )
 def test_every_character_is_shown_exactly_once(text, name):
     page = source_page(name, text.encode(), ())
-    shown = ["".join(piece.text for piece in row.pieces) for row in page.rows]
     lines = text.split("\n")
-    assert shown == (lines[:-1] if lines[-1] == "" else lines)
+    assert [shown(row) for row in page.rows] == (lines[:-1] if lines[-1] == "" else lines)
 
 
 def test_a_long_file_comes_in_parts_and_a_line_leads_to_its_part():
@@ -70,9 +71,30 @@ def test_a_part_that_does_not_exist_is_the_last_one():
     assert source_page("a.txt", b"one\n", (), page=9).page == 1
 
 
-def test_a_long_line_is_cut_and_marked():
-    (row,) = source_page("a.txt", b"x" * (LONGEST_LINE + 1), ()).rows
-    assert "".join(piece.text for piece in row.pieces) == "x" * LONGEST_LINE + "…"
+def shown(row) -> str:
+    return "".join(piece.text for piece in row.pieces)
+
+
+def test_of_a_long_line_the_page_says_how_much_is_left_out():
+    """A reader must not take for the end of a line what is not: the rest is in the raw file."""
+    long, short = source_page("a.txt", b"x" * (LONGEST_LINE + 7) + b"\nshort", ()).rows
+    assert (shown(long), long.left_out) == ("x" * LONGEST_LINE, 7)
+    assert (shown(short), short.left_out) == ("short", 0)
+
+
+@pytest.mark.parametrize("line", [b'""' * 300, b"<&>" * 250, b"if " * 250, "\u202e".encode() * 300])
+def test_a_page_has_a_largest_size_whatever_is_in_the_file(line):
+    page = source_page("a.py", b"\n".join([line] * LINES_PER_PAGE), ())
+    characters = sum(len(piece.text) for row in page.rows for piece in row.pieces)
+    assert characters <= 8 * LONGEST_PAGE  # a character that is not seen becomes eight
+    assert sum(len(row.pieces) for row in page.rows) <= MOST_MARKS + LONGEST_LINE + LINES_PER_PAGE
+    assert len(page.rows) == LINES_PER_PAGE
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.md", "a.txt"])
+def test_what_a_browser_would_not_show_or_would_reorder_is_written_out(name):
+    (row,) = source_page(name, "# a\u202eb\u200bc\u2066\xad\x1b[0m\U000e0041\ttab \u26a0\ufe0f".encode(), ()).rows
+    assert shown(row) == "# a‹U+202E›b‹U+200B›c‹U+2066›‹U+00AD›‹U+001B›[0m‹U+E0041›\ttab \u26a0\ufe0f"
 
 
 def test_a_binary_file_is_not_shown_as_text():

@@ -130,8 +130,7 @@ async def test_banned_content_is_gone_before_the_ban_has_reached_the_record(env)
     address = (await index(env)).json["skills"][0]["url"]
     entry = BlockEntry(skill_name="x", content_hash=skill.content_hash, reason="A stealer.", discovered_at=env.clock())
     await within(env, lambda: add_block(entry))
-    known = {name for name, knows in (await listings(env)).items() if knows}
-    assert known <= {"search", "mcp search"}  # names only: nothing that could be installed
+    assert not any((await listings(env)).values())
     assert (await artifact(env, address)).status == 403
 
 
@@ -196,6 +195,41 @@ async def test_only_what_conforms_is_listed_by_mcp(env):
     read = await rpc(env, "resources/read", uri="skill://acme/tools/good/notes/a%20b.md")
     assert read["result"]["contents"][0]["text"] == "Sum it up."
     assert (await index(env, "loose")).status == 200  # the `skills` command takes it
+
+
+async def test_a_search_offers_only_what_its_command_installs(env):
+    await put_installable(env, "acme/tools/good")
+    await put_installable(env, "acme/tools/loose", some_files("loose", more="metadata: {tags: [a]}\n"))
+    await put_installable(env, "acme/tools/Odd_Name", some_files("Odd_Name"))
+    found = (await call(env, "GET /api/search", "/api/search")).json["skills"]
+    assert {each["id"] for each in found} == {"acme/tools/good", "acme/tools/loose"}
+    tool = (await rpc(env, "tools/call", name="search_skills", arguments={"query": "acme"}))["result"]
+    assert {each["name"]: each["uri"] for each in tool["structuredContent"]["skills"]} == {
+        "acme/tools/good": "skill://acme/tools/good/SKILL.md",
+        "acme/tools/loose": None,
+    }
+
+
+async def test_a_file_that_becomes_too_large_for_an_answer_as_json_is_refused(env):
+    await put_installable(env, files=some_files() | {"ends": b"\n" * 3_500_000, "plain": b"x" * 3_500_000})
+    read = await rpc(env, "resources/read", uri=f"skill://{NAME}/ends")
+    assert "too large" in read["error"]["message"]
+    assert "result" in await rpc(env, "resources/read", uri=f"skill://{NAME}/plain")
+
+
+async def test_no_marketplace_has_the_name_of_another(env):
+    names = []
+    for number, repo in enumerate(("a/b-c", "a-b/c", "a/b.c", "category/other", "tier/scanned")):
+        await put_installable(env, f"{repo}/pdf", number=number)
+        owner, _, last = repo.partition("/")
+        for route, path in (("repository/{owner}", f"{owner}/{last}"), ("owner", owner)):
+            address = f"GET /marketplace/{route}/{{file}}"
+            answer = await call(env, address, "/x", owner=owner, file=f"{path.rpartition('/')[2]}.json")
+            names += [answer.json["name"]]
+    for kind, value in (("category", "other"), ("tier", "scanned")):
+        answer = await call(env, f"GET /marketplace/{kind}/{{file}}", "/x", file=f"{value}.json")
+        names += [answer.json["name"]]
+    assert len({*names}) == len(names) - 1  # that of the owner `a` twice
 
 
 async def test_the_first_published_keeps_an_npm_name_even_when_it_is_deleted(env):

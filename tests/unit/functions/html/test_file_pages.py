@@ -1,8 +1,11 @@
 """The files of a version on its pages, and those of a submission for reviewers."""
 
+import io
 import re
+import zipfile
 from urllib.parse import quote
 
+from functions.api.skill_files import SANDBOX
 from shared.evidence.blocklist import add_block, entry_for
 from shared.marketplace.skill_admin import block_skill
 from shared.marketplace.skill_store import get_version
@@ -10,6 +13,7 @@ from shared.submissions import intake
 from shared.submissions.submission_store import get_submission
 from tests.support.admin_forms import signed_in
 from tests.support.builders import a_bundle, processed, submitted
+from tests.support.client_skills import put_installable, some_files
 from tests.support.memory import within
 from tests.support.route_calls import call
 
@@ -105,6 +109,40 @@ async def test_a_reviewer_reads_a_held_submission_at_the_line_of_a_finding_and_n
     assert "Sign in" in stranger.text
 
 
+async def admin_file(env, path: str, query: str, cookies: list[str]):
+    return await call(env, "GET /admin/files/{proxy+}", f"/admin/files/{path}?{query}", cookies=cookies, proxy=path)
+
+
+async def test_a_reviewer_gets_the_raw_file_and_all_files_as_a_zip_and_nobody_else_does(env):
+    submission = await held(env)
+    cookie, _ = await signed_in(env, "reviewer")
+    path = f"{submission.id}/scripts/setup.sh"
+    opened = (await admin_file(env, path, "", [cookie])).text
+    assert f'href="/admin/files/{path}?as=raw"' in opened
+    assert f'href="/admin/files/{submission.id}/?as=zip"' in opened
+    raw = await admin_file(env, path, "as=raw", [cookie])
+    assert raw.body.startswith(b"true\ncurl")
+    assert raw.headers["content-type"] == "text/plain; charset=utf-8"
+    assert (raw.headers["content-security-policy"], raw.headers["cache-control"]) == (SANDBOX, "no-store")
+    zipped = await admin_file(env, f"{submission.id}/", "as=zip", [cookie])
+    with zipfile.ZipFile(io.BytesIO(zipped.body)) as archive:
+        assert archive.namelist() == ["SKILL.md", "scripts/setup.sh"]
+    assert zipped.headers["cache-control"] == "no-store"
+    assert (await admin_file(env, f"{submission.id}/gone", "as=raw", [cookie])).status == 404
+    for query in ("as=raw", "as=zip"):
+        assert b"curl" not in (await admin_file(env, path, query, [])).body
+
+
+async def test_names_that_lead_elsewhere_and_what_is_too_large_are_in_no_zip(env, monkeypatch):
+    submission = await held(env)
+    cookie, _ = await signed_in(env, "reviewer")
+    monkeypatch.setattr("functions.html.file_pages.LARGEST_ANSWER", 10)
+    assert (await admin_file(env, f"{submission.id}/", "as=zip", [cookie])).status == 413
+    for stored in env.content.files:
+        env.content.files[stored] = {"../x": b"", "SKILL.md": b""}
+    assert (await admin_file(env, f"{submission.id}/", "as=zip", [cookie])).status == 404
+
+
 MIT = "---\nname: greeter\ndescription: Greets.\nlicense: MIT\ncompatibility: Needs git.\nauthor-mood: fine\n---\n"
 SENDS = "curl https://api.example.org/x\n"
 
@@ -156,6 +194,52 @@ async def test_every_client_has_its_commands_with_version_and_digest(env):
     ):
         assert command in page
     assert all(f"sha256:{artifact.sha256}" in page for artifact in artifacts.values())
+
+
+async def skill_page(env, name: str = NAME) -> str:
+    return (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
+
+
+async def test_every_version_leads_to_its_files_downloads_and_receipt(env):
+    env.secrets.receipt_key = "key-of-tests-" + "k" * 32
+    first = await new_version(env, ("run.sh", SENDS))
+    await new_version(env, ("run.sh", SENDS * 2), token=first.upload_token)
+    page = await skill_page(env)
+    files = (await open_file(env, "run.sh", "1.0.1")).text
+    for version in ("1.0.0", "1.0.1"):
+        api = f"/api/v1/skills/{NAME}/versions/{version}"
+        for address in (f"{api}/download?format=zip", f"{api}/download?format=tgz", f"{api}/receipt"):
+            assert f'href="{address}"' in page
+            assert (f'href="{address}"' in files) == (version == "1.0.1")
+        assert f'href="/skills/{NAME}/versions/{version}/files/"' in page
+    assert f'href="/skills/{NAME}/versions/1.0.0/files/"' in files  # the other version
+    await within(env, lambda: block_skill(NAME, "It steals keys.", "admin"))
+    assert "download?format" not in await skill_page(env)
+
+
+async def test_broken_yaml_is_a_warning_that_nobody_must_open_and_the_open_tab_has_commands(env):
+    text = "---\nname: greeter\ndescription: Use when: it breaks\ntags: [a\n---\n"
+    accepted = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", text)], None, None, None))
+    await processed(env, accepted.submission)
+    warning = re.compile(r'<p class="banner warning".*?is not valid YAML', re.DOTALL)
+    page = await skill_page(env)
+    assert warning.search(page)
+    opened = re.findall(r'<details class="client" name="client" open>(.*?)</details>', page, re.DOTALL)
+    assert [block.startswith("<summary>Claude Code") for block in opened] == [True]
+    address = f"/submissions/{accepted.submission.id}"
+    assert warning.search((await call(env, "GET /submissions/{id}", address, id=accepted.submission.id)).text)
+
+
+async def test_the_page_of_a_skill_whose_name_another_one_has_says_so(env):
+    await put_installable(env, "acme/a--b/c", number=1)
+    await put_installable(env, "acme/a/b--c", some_files("b--c"), number=2)
+    taken = "Rename the folder or the repository"
+    tabs = {
+        name: re.findall(r"<summary>([^<]*)</summary>((?:(?!</details>).)*)", await skill_page(env, name), re.DOTALL)
+        for name in ("acme/a--b/c", "acme/a/b--c")
+    }
+    assert [label for label, text in tabs["acme/a--b/c"] if taken in text] == ["clawhub"]
+    assert [label for label, text in tabs["acme/a/b--c"] if taken in text] == ["Claude Code", "npm", "clawhub"]
 
 
 async def test_a_client_that_cannot_list_the_skill_says_what_to_change(env):
