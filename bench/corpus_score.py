@@ -30,7 +30,7 @@ from bench.corpus import (
     scan_files,
 )
 from bench.perturbations import PERTURBATIONS
-from shared.scanner import RULE_SET_VERSION
+from shared.scanner import rule_set_version
 from shared.scanner.calibration import standing_in_place
 from shared.scanner.folders import read_skill
 from shared.scanner.pack import load_pack, standings_of
@@ -103,7 +103,7 @@ def _restanding(finding: Finding, measured: Standing, claims_certainty: bool) ->
 def as_markdown(scores: list[Score]) -> str:
     lines = [
         "# The scanner on labelled public skills\n",
-        f"`make corpus-score`, rules {RULE_SET_VERSION}, {len(scores)} skills. Alarms are block and review; on",
+        f"`make corpus-score`, rules {rule_set_version()}, {len(scores)} skills. Alarms are block and review; on",
         "ordinary and extra benign skills and on hard negatives they are false. Each skill is decided by figures in",
         'which its own source was left out; "as shipped" is with all sources. "Of clusters" counts near-copies once.\n',
         "## By class\n",

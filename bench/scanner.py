@@ -16,7 +16,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from shared.scanner import RULE_SET_VERSION, scan_skill
+from shared.scanner import rule_set_version, scan_skill
 from shared.scanner.scan_runner import ScanProcesses
 
 RESULTS = Path(__file__).parent / "results" / "scanner.json"
@@ -138,7 +138,7 @@ def peak_memory() -> int:
 def as_record(rows: dict[str, dict[str, float]], load: dict[str, float]) -> dict[str, object]:
     machine = {"python": platform.python_version(), "processor": platform.machine()}
     return {
-        "ruleSet": RULE_SET_VERSION,
+        "ruleSet": rule_set_version(),
         "machine": machine,
         "skills": rows,
         "load": load,

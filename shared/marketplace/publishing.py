@@ -40,7 +40,7 @@ from shared.records.skills import (
 )
 from shared.records.submissions import Change, State, Submission, move
 from shared.scanner import ScanReport
-from shared.scanner.capabilities import permissions_of
+from shared.scanner.report import permissions_of
 from shared.storage.content import Files, content_hash_of
 from shared.storage.kv import ABSENT, Check, Write
 from shared.submissions.submission_store import commit, move_submission

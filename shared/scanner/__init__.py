@@ -1,26 +1,34 @@
-"""Tier 1: scan a skill without running it. One call, `scan_skill`; one command, `python -m shared.scanner`."""
+"""Tier 1: scan a skill without running it. One call, `scan_skill`; one command, `python -m shared.scanner`.
 
-from typing import TYPE_CHECKING, Any
+The functions here load the matcher when they are called: code that only reads reports, like the API, starts without it.
+"""
+
+from collections.abc import Mapping, Sequence
 
 from shared.scanner.near_duplicates import similar_to
 from shared.scanner.report import Finding, ScanReport
 
-if TYPE_CHECKING:
-    from shared.scanner.scan import finding_for, scan_skill
-
-    RULE_SET_VERSION: str
-
-__all__ = ["RULE_SET_VERSION", "Finding", "ScanReport", "finding_for", "scan_skill", "similar_to"]
+__all__ = ["Finding", "ScanReport", "finding_for", "rule_set_version", "scan_skill", "similar_to"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load the matcher on first use: code that only reads reports, like the API, starts without it."""
-    if name == "RULE_SET_VERSION":
-        from shared.scanner.pack import rule_set_version
+def rule_set_version() -> str:
+    from shared.scanner import pack
 
-        return rule_set_version()
-    if name in ("finding_for", "scan_skill"):
-        from shared.scanner import scan
+    return pack.rule_set_version()
 
-        return getattr(scan, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def scan_skill(files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
+    """Scan a skill, given as a mapping of paths to raw bytes.
+
+    `source_findings` are findings that only the source can see (a symlink in the archive), made with `finding_for`.
+    """
+    from shared.scanner import scan
+
+    return scan.scan_skill(files, source_findings)
+
+
+def finding_for(rule_id: str, path: str, excerpt: str = "") -> Finding:
+    """A finding for a rule in the pack that the pattern matcher does not detect."""
+    from shared.scanner import scan
+
+    return scan.finding_for(rule_id, path, excerpt)

@@ -1,7 +1,7 @@
 """What a skill can do, judged by the tools it declares and by its content, with the evidence for each."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from shared.scanner.hosts import ADDRESS
 from shared.scanner.matching import Hit
@@ -30,16 +30,6 @@ _COMMAND = re.compile(r"[A-Za-z][\w.-]*(?:\.[a-z_]+)?")
 
 def find_capabilities(front_matter: FrontMatter, hits: list[Hit]) -> tuple[Capability, ...]:
     return (*_declared(front_matter), *_observed(hits))
-
-
-def permissions_of(capabilities: Iterable[Capability]) -> tuple[str, ...]:
-    """As one line each, to be compared between versions: what was observed, not what was declared."""
-    lines = (_lines(capability) for capability in capabilities if not capability.declared)
-    return tuple(line for group in lines for line in group)
-
-
-def _lines(capability: Capability) -> list[str]:
-    return [f"{capability.name}: {use.value}" for use in capability.uses] or [capability.name]
 
 
 def _declared(front_matter: FrontMatter) -> list[Capability]:

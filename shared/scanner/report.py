@@ -93,6 +93,14 @@ class Capability(msgspec.Struct, frozen=True):
     declared: bool
     uses: tuple[PermissionUse, ...] = ()
 
+    def lines(self) -> list[str]:
+        return [f"{self.name}: {use.value}" for use in self.uses] or [self.name]
+
+
+def permissions_of(capabilities: Iterable[Capability]) -> tuple[str, ...]:
+    """As one line each, to be compared between versions: what was observed, not what was declared."""
+    return tuple(line for capability in capabilities if not capability.declared for line in capability.lines())
+
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""

@@ -38,6 +38,7 @@ from shared.records.submissions import (
     reopen,
     token_hash,
 )
+from shared.scanner import rule_set_version
 from shared.storage.content import Files, content_hash_of
 from shared.submissions.admission import (
     QUEUE_FULL,
@@ -263,9 +264,7 @@ def _has_newer_rules(existing: Submission) -> bool:
     """Whether it was refused under other rules than the current ones."""
     if existing.state not in (State.REJECTED, State.TIER1_FAILED):
         return False
-    from shared.scanner import RULE_SET_VERSION  # here: it loads the matcher, which nothing else in an API needs
-
-    return existing.rule_set is not None and existing.rule_set != RULE_SET_VERSION
+    return existing.rule_set is not None and existing.rule_set != rule_set_version()
 
 
 def _draft(sender: Sender, source: str, path: str, skill_name: str, **more: str | None) -> Submission:

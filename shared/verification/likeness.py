@@ -16,9 +16,8 @@ from shared.evidence.receipt_store import NEAR_DUPLICATE, SHARED_TEXT, read_rece
 from shared.marketplace.near_copies import find_near_copy, near_copy_keys
 from shared.marketplace.skill_store import get_versions
 from shared.records.skills import Skill, SkillVersion
-from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, finding_for
+from shared.scanner import Finding, ScanReport, finding_for, rule_set_version
 from shared.scanner.report import Action, most_serious_first
-from shared.verification.clones import clone_finding
 
 
 class _Blocked(NamedTuple):
@@ -48,7 +47,11 @@ async def with_likeness(
         raise Unavailable("The signatures of other content could not be read.")
     report = await _with_blocked(report, skill, similar_in(read.found, signature), is_published)
     copy = newcomer and find_near_copy(read.found, signature, newcomer.name, skill.published_at if skill else None)
-    return report.adding([await clone_finding(*newcomer, report, copy)]) if newcomer and copy else report
+    if not (newcomer and copy):
+        return report
+    from shared.verification.clones import clone_finding  # here: it loads the matcher
+
+    return report.adding([await clone_finding(*newcomer, report, copy)])
 
 
 async def _with_blocked(
@@ -91,7 +94,7 @@ async def _find_version_before(blocked: _Blocked, skill: Skill) -> SkillVersion 
 
 async def _marks_before(version: SkillVersion, skill: Skill) -> set[str]:
     unscanned = version.metadata.unscanned if version.metadata else skill.unscanned
-    rule_sets = {RULE_SET_VERSION, skill.rule_set or "", (version.metadata and version.metadata.rule_set) or ""}
+    rule_sets = {rule_set_version(), skill.rule_set or "", (version.metadata and version.metadata.rule_set) or ""}
     read = await get_kv().get_many(receipt_key(version.content_hash, each, unscanned) for each in sorted(rule_sets))
     if read.failed:
         raise Unavailable("The receipts of this skill could not be read.")

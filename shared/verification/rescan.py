@@ -20,7 +20,7 @@ from shared.evidence.receipt_store import (
 from shared.marketplace.skill_admin import block_by_rule
 from shared.marketplace.skill_store import enumerate_published_skills, put_rescanned
 from shared.records.skills import Skill
-from shared.scanner import RULE_SET_VERSION, ScanReport
+from shared.scanner import ScanReport, rule_set_version
 from shared.storage.documents import encode
 from shared.storage.kv import Key, Put
 from shared.submissions.submission_store import find_submission
@@ -55,7 +55,7 @@ async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGE
     """Starts where the last run stopped, so that unreadable skills never hold up the others.
     Ends while there is still time for one more scan as long as `longest`."""
     read = await enumerate_published_skills()
-    old = await _from_last_position([skill for skill in read.skills if skill.rule_set != RULE_SET_VERSION])
+    old = await _from_last_position([skill for skill in read.skills if skill.rule_set != rule_set_version()])
     blocked, failed = [], list(read.failed)
     done = 0
     for skill in old[:limit]:  # one after the other: a scan takes the whole processor anyway
@@ -126,7 +126,7 @@ async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
         report = report.adding(seen_at_source, unread)
     receipt = Receipt(
         content_hash=skill.content_hash,
-        rule_set=RULE_SET_VERSION,
+        rule_set=rule_set_version(),
         started_at=started_at,
         ended_at=now(),
         report=report,
@@ -144,7 +144,7 @@ async def _evidence_of(skill: Skill) -> tuple[str, list[Receipt], Clearance | No
     submission = await find_submission(skill.submission_id)
     is_same = submission is not None and submission.content_hash == content_hash
     decided = submission if submission and is_same else skill
-    rule_sets = [RULE_SET_VERSION, decided.rule_set or "", skill.rule_set or ""]
+    rule_sets = [rule_set_version(), decided.rule_set or "", skill.rule_set or ""]
     keys = [receipt_key(content_hash, rule_set, decided.unscanned) for rule_set in rule_sets]
     read = await get_kv().get_many([*keys, *clearance_keys(skill.name, content_hash)])
     if read.failed:

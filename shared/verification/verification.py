@@ -36,7 +36,7 @@ from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
-from shared.scanner import RULE_SET_VERSION, ScanReport, finding_for
+from shared.scanner import ScanReport, finding_for, rule_set_version
 from shared.storage.content import content_hash_of
 from shared.storage.kv import Key, Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
@@ -124,7 +124,7 @@ async def _fetch(held: LeasedSubmission) -> Fetched:
 async def _read_known(submission: Submission, content_hash: str, unscanned: str) -> _Known:
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
     name = submission.skill_name
-    receipt, cleared = receipt_key(content_hash, RULE_SET_VERSION, unscanned), clearance_keys(name, content_hash)
+    receipt, cleared = receipt_key(content_hash, rule_set_version(), unscanned), clearance_keys(name, content_hash)
     skill, owner, first = skill_key(name), known_owner_key(name), first_key(content_hash)
     alike = [*look_alike_keys(name), *owner_keys(name)]
     read = await get_kv().get_many([*blocks, receipt, *cleared, skill, owner, first, *alike])
@@ -231,7 +231,7 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
     report = await scan_fetched(fetched)
     return Receipt(
         content_hash=content_hash,
-        rule_set=RULE_SET_VERSION,
+        rule_set=rule_set_version(),
         started_at=started_at,
         ended_at=now(),
         report=report,

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from shared.scanner import Finding
 from shared.scanner.file_text import is_readable, text_of, unix_lines
 from shared.scanner.report import ScannedFile, most_serious_first
-from shared.scanner.syntax import language_of_file, read_syntax
 from shared.web.unseen import show_unseen
 
 LINES_PER_PAGE = 1000
@@ -150,6 +149,8 @@ def _highlights(path: str, text: str) -> list[tuple[int, int, str]]:
     """Spans that do not overlap, in order."""
     if path.lower().endswith((".md", ".mdx", ".markdown")):
         return [(*match.span(), "keyword") for match in _MARKDOWN_HEADING.finditer(text)]
+    from shared.scanner.syntax import language_of_file, read_syntax  # here: it loads the matcher
+
     language = language_of_file(path, text)
     syntax = read_syntax(text, language)
     literals = sorted([(*span, "comment") for span in syntax.comments] + [(*span, "string") for span in syntax.strings])

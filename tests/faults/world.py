@@ -16,10 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import shared.records.submissions
-import shared.scanner
-import shared.verification.likeness
-import shared.verification.rescan
-import shared.verification.verification
+import shared.scanner.pack
 from functions import consumer, dead_letters
 from local.queue_events import messages_done
 from shared import telemetry
@@ -48,7 +45,7 @@ PUBLIC_STATES = (State.AUTO_APPROVED, State.PUBLISHED, State.VENDOR_APPROVED)
 BATCH_TIME = timedelta(seconds=105)
 NO_SKEW = timedelta()
 SMALL_SHARE = {"max_active": 200, "address_share": 1}  # two of them
-RULES = shared.scanner.RULE_SET_VERSION
+RULES = shared.scanner.rule_set_version()
 SETTLED = 50  # turns of the loop after which the siblings of a held task are held too
 
 
@@ -175,7 +172,7 @@ class World:
 
     def new_rules(self) -> None:
         """A release with other rules: what they find later, they find from now on."""
-        self._use_rules(f"{shared.scanner.RULE_SET_VERSION}+", strict=True)
+        self._use_rules(f"{shared.scanner.rule_set_version()}+", strict=True)
 
     # What the world does by itself
 
@@ -334,10 +331,7 @@ class World:
 
     def _use_rules(self, version: str, strict: bool) -> None:
         self._strict = strict
-        for module in (shared.verification.verification, shared.verification.rescan):
-            self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
-        for module in (shared.scanner, shared.verification.likeness):
-            self._patches.enter_context(patch.object(module, "RULE_SET_VERSION", version))
+        self._patches.enter_context(patch.object(shared.scanner.pack, "rule_set_version", lambda: version))
 
 
 def _record(message: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from functions import consumer, dead_letters, rescan, stuck_scan
 from shared import db, runtime
 from shared.marketplace.skill_store import find_skill, put_rescanned
 from shared.records.submissions import State
-from shared.scanner import RULE_SET_VERSION
+from shared.scanner import rule_set_version
 from shared.submissions import intake
 from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.submission_store import claim_submission, get_submission
@@ -113,7 +113,7 @@ def test_the_rescan_scans_under_newer_rules_what_is_published_and_again_warm(fun
         on_loop(lambda s=skill: put_rescanned(s, s, "an older rule set"))
         report = rescan.handler(SCHEDULED, context)
         assert report == {"rescanned": 1, "blocked": [], "failed": [], "more": False}
-        assert on_loop(lambda n=skill_name: find_skill(n)).rule_set == RULE_SET_VERSION
+        assert on_loop(lambda n=skill_name: find_skill(n)).rule_set == rule_set_version()
         assert get_worker_env() is None
 
 

@@ -15,7 +15,7 @@ from shared.moderation import skill_decisions, submission_decisions
 from shared.records.decision import Judged
 from shared.records.skills import Skill
 from shared.records.submissions import State
-from shared.scanner import RULE_SET_VERSION, finding_for, scan_skill
+from shared.scanner import finding_for, rule_set_version, scan_skill
 from shared.storage.documents import encode
 from shared.storage.secret_store import AdminToken
 from shared.submissions import intake
@@ -123,10 +123,10 @@ async def test_a_worse_verdict_is_for_a_reviewer_to_clear_with_the_new_findings_
     await within(env, lambda: submission_decisions.approve(held.id, ANNA, "known to us"))
     await rules_change(env, held.skill_name, verdict="PASS")
     stored = env.kv.items[submission_key(held.id)]
-    stored.doc = stored.doc.replace(RULE_SET_VERSION, "older")
+    stored.doc = stored.doc.replace(rule_set_version(), "older")
     await within(env, rescan_published)
     blocked = await record(env, held)
-    assert (blocked.parked_by, blocked.rule_set, blocked.verdict) == ("rule", RULE_SET_VERSION, held.verdict)
+    assert (blocked.parked_by, blocked.rule_set, blocked.verdict) == ("rule", rule_set_version(), held.verdict)
     assert (await within(env, lambda: find_receipt(blocked))).report.findings
     [last] = (await within(env, lambda: get_history(held.id)))[-1:]
     assert (last.from_state, last.to_state, last.actor) == (State.PUBLISHED, State.BLOCKED, "system")
@@ -134,7 +134,7 @@ async def test_a_worse_verdict_is_for_a_reviewer_to_clear_with_the_new_findings_
         await within(env, lambda: submission_decisions.approve(held.id, BEN, "still fine"))
     ).state == State.PUBLISHED
     skill = await within(env, lambda: find_skill(held.skill_name))
-    assert (skill.is_blocked, skill.was_blocked, skill.rule_set) == (False, True, RULE_SET_VERSION)
+    assert (skill.is_blocked, skill.was_blocked, skill.rule_set) == (False, True, rule_set_version())
     assert (await within(env, rescan_published)).rescanned == 0
 
 
@@ -184,10 +184,10 @@ async def test_a_run_ends_in_time_and_the_next_one_goes_on(env, stub):
 async def test_an_admin_has_one_skill_rescanned_whatever_rules_it_was_published_under(env, stub):
     stub.repo("acme/skills", THREE)
     after = await verified(env, "skills/pdf")
-    key = receipt_key(after.content_hash, RULE_SET_VERSION)
+    key = receipt_key(after.content_hash, rule_set_version())
     del env.kv.items[key]
     result = await within(env, lambda: submission_decisions.rescan_skill("acme/skills/pdf", ANNA, "a new report"))
-    assert (result.verdict, result.blocked, result.rule_set) == ("PASS", False, RULE_SET_VERSION)
+    assert (result.verdict, result.blocked, result.rule_set) == ("PASS", False, rule_set_version())
     assert key in env.kv.items
     assert await record(env, after) == after
     [entry] = await within(env, get_audit)
@@ -274,7 +274,7 @@ async def test_an_admins_unblock_holds_for_this_content_under_these_rules(env, s
     submission = await blocked_by_rescan(env, stub, is_certain)
     await unblocked(env, submission, by_name)
     skill = await within(env, lambda: find_skill(submission.skill_name))
-    assert (skill.is_blocked, skill.cert_tier, skill.rule_set) == (False, "CERTIFIED", RULE_SET_VERSION)
+    assert (skill.is_blocked, skill.cert_tier, skill.rule_set) == (False, "CERTIFIED", rule_set_version())
     assert (await record(env, submission)).state is State.PUBLISHED
     for _ in range(2):
         await rules_change(env, submission.skill_name)
@@ -302,7 +302,7 @@ async def test_other_content_is_looked_at_anew_after_an_unblock(env, stub):
     assert (await verified(env, "skills/tool")).state is State.ON_HOLD
 
 
-@pytest.mark.parametrize("rule_set", ["older", RULE_SET_VERSION])
+@pytest.mark.parametrize("rule_set", ["older", rule_set_version()])
 @pytest.mark.parametrize("links", [{}, {"skills/pdf/key": "notes.md"}], ids=["all was seen", "a link was not"])
 async def test_a_rescan_keeps_what_the_judge_said_also_when_other_content_was_sent_since(env, stub, links, rule_set):
     stub.repo("acme/skills").commit({"skills/pdf/SKILL.md": skill_md("pdf")}, links=links)

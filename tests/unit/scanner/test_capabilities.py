@@ -1,7 +1,8 @@
 """What a skill can do, with the hosts, paths, variables and commands that show it."""
 
 from shared.scanner import scan_skill
-from shared.scanner.capabilities import MAX_USES, permissions_of
+from shared.scanner.capabilities import MAX_USES
+from shared.scanner.report import permissions_of
 
 PAGE = b"""---
 name: reporter

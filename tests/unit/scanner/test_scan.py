@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from shared.scanner import RULE_SET_VERSION, Finding, ScanReport, scan_skill
+from shared.scanner import Finding, ScanReport, rule_set_version, scan_skill
 from shared.scanner.report import Action, Severity, Verdict, decide
 from shared.scanner.scan import finding_for, gather_evidence
 
@@ -101,7 +101,7 @@ def test_the_receipt_names_versions_files_and_the_content_hash() -> None:
     receipt = scan_skill(files).receipt
     lines = sorted(f"{hashlib.sha256(c).hexdigest()} {len(c)} {p}\n" for p, c in files.items())
     assert receipt.content_hash == hashlib.sha256("".join(lines).encode()).hexdigest()
-    assert receipt.rule_set_version == RULE_SET_VERSION
+    assert receipt.rule_set_version == rule_set_version()
     assert {f.path: f.skipped for f in receipt.files} == {"SKILL.md": "", "b.txt": "", "a.png": "binary"}
 
 

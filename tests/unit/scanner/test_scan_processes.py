@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Unavailable
-from shared.scanner import RULE_SET_VERSION, finding_for, scan_skill
+from shared.scanner import finding_for, rule_set_version, scan_skill
 from shared.scanner.inventory import texts_of
 from shared.scanner.report import Verdict
 from shared.scanner.sarif import sarif_log
@@ -116,7 +116,7 @@ async def test_the_report_of_a_stopped_scan_names_its_files_and_keeps_what_the_s
     report = await hostile.scan(files, [link])
     assert report.findings == (link,)
     assert report.receipt.content_hash == content_hash_of(files)
-    assert report.receipt.rule_set_version == RULE_SET_VERSION
+    assert report.receipt.rule_set_version == rule_set_version()
     assert [file.path for file in report.receipt.files] == sorted(files)
     assert all(file.skipped for file in report.receipt.files)
     [run] = sarif_log([("", report)])["runs"]
