@@ -43,7 +43,7 @@ KINDS = (
     "hold",
 )
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "host", "content-length", "expect"}
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @dataclass

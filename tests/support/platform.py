@@ -149,7 +149,7 @@ class Platform:
         return self._process.poll() is not None
 
 
-def eventually(probe: Callable[[], T], seconds: float = 20.0) -> T:
+def eventually(probe: Callable[[], T], seconds: float = 60.0) -> T:
     """The first true value of the probe. Fails when there is none in time."""
     deadline = time.monotonic() + seconds
     pause = 0.02
