@@ -255,28 +255,3 @@ async def test_a_clawhub_slug_of_two_owners_needs_the_owner(env):
 async def test_an_upload_has_a_package_too(env):
     await put_installable(env, "uploads/anonymous/pdf", repo_url=None)
     assert (await package(env, "@uploads/anonymous--pdf")).status == 200
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        (b"{", -32700),
-        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "none"}', -32601),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}', -32600),
-        (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "skills/get", "params": {"uri": 7}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "skills/get", "params": {"uri": "skill://a/b/c/x.md"}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "skills/list", "params": {"cursor": "?"}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm"}}', -32602),
-    ],
-)
-async def test_a_bad_call_is_answered_in_json_rpc(env, body, code):
-    answer = await call(env, "POST /mcp", body=body, headers={"content-type": "application/json"})
-    assert (answer.status, answer.json["error"]["code"]) == (200, code)
-
-
-async def test_a_notification_gets_no_body(env):
-    body = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
-    answer = await call(env, "POST /mcp", body=body, headers={"content-type": "application/json"})
-    assert (answer.status, answer.text) == (202, "")
