@@ -56,7 +56,7 @@ class RpcError(Exception):
         self.code = code
 
 
-class Call(NamedTuple):
+class RpcCall(NamedTuple):
     method: str
     params: Json
     id: int | str | None  # None: a notification, which gets no response
@@ -188,7 +188,7 @@ def _read_json(request: Request) -> Any:
         raise RpcError(PARSE_ERROR, str(error)) from error
 
 
-def _read_call(sent: Any) -> Call | None:
+def _read_call(sent: Any) -> RpcCall | None:
     """None: a response to something that this server, which asks for nothing, never sent."""
     if isinstance(sent, list):
         raise RpcError(INVALID_REQUEST, "Send one request at a time: batches are not supported.")
@@ -201,7 +201,7 @@ def _read_call(sent: Any) -> Call | None:
         raise RpcError(INVALID_REQUEST, "`method` must be text, and `params` an object.")
     if "id" in sent and _id_of(sent) is None:
         raise RpcError(INVALID_REQUEST, "`id` must be a whole number or text.")
-    return Call(sent["method"], params or {}, _id_of(sent))
+    return RpcCall(sent["method"], params or {}, _id_of(sent))
 
 
 def _id_of(sent: Any) -> int | str | None:
