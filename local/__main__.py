@@ -16,9 +16,8 @@ environment:
   ADMIN_TOKEN       admin token to use (otherwise one is generated and kept)
   EXTERNAL_SCANNERS external scanners of published skills, for example bandit (`make external-scanner`)
   TIME_SCALE        factor for timeouts, visibility timeouts and schedules (1)
-  AWS_ENDPOINT_URL  AWS endpoint to use instead of the embedded emulator
+  AWS_ENDPOINT_URL  AWS endpoint to use instead of the store of this machine
   LOG_LEVEL         DEBUG, INFO, WARNING or ERROR (INFO)
-  SNAPSHOT_SECONDS  seconds between saves (60)
 Every environment variable of the functions in template.yaml can be overridden too, for example MAX_ACTIVE=5.
 """
 
@@ -52,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
     # The AWS profile and proxies of the user must not apply to requests to 127.0.0.1.
     for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
         del os.environ[name]
-    os.environ.update(AWS_CONFIG_FILE="/dev/null", AWS_SHARED_CREDENTIALS_FILE="/dev/null")
-    from local.runner import run  # imported late: it loads the AWS client
+    os.environ.update(dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "local"))
+    from local.runner import run  # imported late: it loads the HTTP server
 
     return asyncio.run(run(config))
 

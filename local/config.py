@@ -22,7 +22,6 @@ class Config:
     time_scale: float
     endpoint: str | None
     log_level: str
-    snapshot_seconds: float
     environment: Mapping[str, str]
 
     @property
@@ -57,7 +56,6 @@ def read_config(environment: Mapping[str, str], template: Path | None = None) ->
         time_scale=_number(environment, "TIME_SCALE", 1, 0.0001, 1000),
         endpoint=environment.get("AWS_ENDPOINT_URL") or None,
         log_level=_log_level(environment),
-        snapshot_seconds=_number(environment, "SNAPSHOT_SECONDS", 60, 0.1, 3600),
         environment=environment,
     )
 

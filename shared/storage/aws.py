@@ -156,8 +156,8 @@ def _request(service: str, operation: str, params: Mapping[str, Any]) -> _Reques
         kind = f"application/x-amz-json-{about.json_version}"
         named = {**agent, "content-type": kind, "x-amz-target": f"{about.target}.{operation}"}
         return _Request("POST", "/", named, orjson.dumps(params))
-    if operation == "HeadBucket":
-        return _Request("HEAD", f"/{encode(params['Bucket'])}", agent, b"")
+    if operation in ("HeadBucket", "CreateBucket"):
+        return _Request("HEAD" if operation == "HeadBucket" else "PUT", f"/{encode(params['Bucket'])}", agent, b"")
     method = {"GetObject": "GET", "PutObject": "PUT"}[operation]
     return _Request(method, _object_path(params), agent, params.get("Body", b""))
 

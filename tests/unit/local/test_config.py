@@ -9,8 +9,8 @@ import pytest
 
 from local.config import StartError, read_config
 from local.console import readable
-from local.emulator import newest_good_snapshot
 from local.samples import read_bundle, skill_folders
+from local.store.ministack_state import newest_complete_snapshot
 from local.tokens import add_admin_token, prepare_secrets
 
 
@@ -90,16 +90,15 @@ def test_damaged_secrets_are_reported_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "secrets.json").read_text() == "{"
 
 
-def test_the_newest_complete_snapshot_is_chosen(tmp_path: Path) -> None:
-    assert newest_good_snapshot(tmp_path) is None
-    for name, content in (("1000", "{}"), ("999", "{}"), ("2000", '{"cut'), ("3000.partial", "{}")):
+def test_the_newest_complete_snapshot_of_an_earlier_release_is_chosen(tmp_path: Path) -> None:
+    assert newest_complete_snapshot(tmp_path) is None
+    whole = '{"payload": {}}'
+    for name, content in (("1000", whole), ("999", whole), ("2000", '{"cut'), ("3000.partial", whole)):
         (tmp_path / name).mkdir()
         for service in ("dynamodb", "sqs", "s3"):
             (tmp_path / name / f"{service}.json").write_text(content)
     (tmp_path / "4000").mkdir()
-    found = newest_good_snapshot(tmp_path)
-    assert found is not None
-    assert found.path.name == "1000"
+    assert newest_complete_snapshot(tmp_path) == tmp_path / "1000"
 
 
 def test_a_sample_is_every_file_of_its_folder_as_it_is(tmp_path: Path) -> None:
