@@ -6,7 +6,6 @@ import pytest
 
 from shared.marketplace.conformance import MAX_FRONT_MATTER, check_conformance
 
-
 SAMPLES = sorted((Path(__file__).parents[3] / "samples" / "good").iterdir())
 
 

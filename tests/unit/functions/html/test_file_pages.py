@@ -299,7 +299,7 @@ async def test_a_skill_is_found_by_the_tools_it_asks_for_and_by_what_it_needs(en
     text = MIT.replace("author-mood: fine", "allowed-tools: Read Bash(git log:*)")
     accepted = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", text)], None, None, None))
     await processed(env, accepted.submission)
-    assert f'href="/skills?tool=Bash"' in await skill_page(env)
+    assert 'href="/skills?tool=Bash"' in await skill_page(env)
     for query, is_found in (
         ("tool=bash", True),
         ("tool=Read&license=MIT", True),
