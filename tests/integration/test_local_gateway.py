@@ -39,7 +39,7 @@ def pool() -> PretendedPool:
 @pytest.fixture
 async def port(pool: PretendedPool) -> AsyncIterator[int]:
     served = Gateway({"Echo": pool}, Console("ERROR"))  # type: ignore[dict-item]
-    with listen(0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         await served.start(listener)
         yield listener.getsockname()[1]
         await served.stop(5)
@@ -85,7 +85,7 @@ async def test_a_body_of_unknown_length_ends_at_the_limit(port: int, monkeypatch
 
 async def test_no_route_and_no_default_is_404(port: int, pool: PretendedPool) -> None:
     served = Gateway({}, Console("ERROR"))
-    with listen(0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         await served.start(listener)
         request = b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
         _, answer = await exchange(listener.getsockname()[1], request)
