@@ -31,7 +31,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run admin-token check test test-fast test-clients test-deep test-mutants soak bench corpus-score scanner-wheel screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run backup restore admin-token check test test-fast test-clients test-deep test-mutants soak bench corpus-score scanner-wheel screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -51,6 +51,13 @@ setup: .venv/ready ## install everything into .venv
 
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
+
+backup: setup ## write all data of a platform into one file, also while it runs (FILE=backup.tar.gz LOCAL_DIR=.local)
+	@$(BIN)/python -m local backup "$(or $(FILE),backup.tar.gz)"
+
+restore: setup ## replace all data of a platform by that of a backup, also while it runs (FILE=backup.tar.gz LOCAL_DIR=.local)
+	@test -n "$(FILE)" || { echo "Name the backup: make restore FILE=backup.tar.gz" >&2; exit 1; }
+	@$(BIN)/python -m local restore "$(FILE)"
 
 external-scanner: setup ## scan what is published with bandit and detect-secrets, beside `EXTERNAL_SCANNERS=bandit make run` (URL=)
 	@$(BIN)/python -m local.external_scanner $(if $(URL),--url "$(URL)")
@@ -75,7 +82,7 @@ check-layers:
 	$(BIN)/lint-imports
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
-	@failed=0; for name in reads lists scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in reads lists throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
 corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv BENIGN=folder QUICK=1)
 	@test -d "$(CORPUS)" -a -f "$(MANIFEST)" || { echo "Name the folder of the skills and the file with their labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
