@@ -30,6 +30,8 @@ class Watched(StrEnum):
     DEAD_LETTERS = "DeadLetters"
     READS_FAILED = "ReadsFailed"
     JUDGE_ERRORS = "JudgeErrors"
+    INTERNAL_ERRORS = "InternalErrors"
+    GITHUB_QUOTA_LEFT = "GitHubQuotaLeft"  # in percent
 
 
 def count(name: str, value: float = 1) -> None:
@@ -38,6 +40,10 @@ def count(name: str, value: float = 1) -> None:
 
 def measure_seconds(name: str, value: float) -> None:
     _metrics.add_metric(name, MetricUnit.Seconds, value)
+
+
+def measure_percent(name: str, value: float) -> None:
+    _metrics.add_metric(name, MetricUnit.Percent, value)
 
 
 def flush() -> None:

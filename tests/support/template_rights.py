@@ -9,6 +9,11 @@ CACHE = {"s3:GetObject", "s3:PutObject"}  # of repositories: those who ask GitHu
 # Asked by the event source mapping, with the function's role.
 RECEIVE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 
+TRACE = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+WITHOUT_RESOURCES = TRACE  # services that know no resources
+# What SAM would give by managed policies, for functions with a role of their own.
+OWN_ROLE = {"Logs": {"logs:CreateLogStream", "logs:PutLogEvents"}, "*": TRACE}
+
 ALLOWED: dict[str, dict[str, set[str]]] = {
     "SubmissionsApi": {
         "Table": READ | QUERY | WRITE,
@@ -84,14 +89,17 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
-        # Which model judges is a setting, and an inference profile spreads its calls over regions.
-        "arn:${AWS::Partition}:bedrock:*::foundation-model/*": {"bedrock:InvokeModel"},
-        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/*": {"bedrock:InvokeModel"},
+        # The chosen model alone; an inference profile spreads its calls over regions.
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeModelId}": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeFoundationModelId}": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/${JudgeModelId}": {"bedrock:InvokeModel"},
+        **OWN_ROLE,
     },
     "DeadLettersFunction": {
         "Table": {"dynamodb:GetItem"} | WRITE,
         "Content/dead-letters/*": {"s3:PutObject"},
         "DeadLetters": RECEIVE,
+        **OWN_ROLE,
     },
     "StuckScan": {
         "Table": READ | WRITE | CHECK,
@@ -109,5 +117,5 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
     },
 }
-# SAM gives these to the role of every function, and of every function behind a queue; this cannot be switched off.
-ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"}
+# SAM gives these to the roles it makes: of functions (the second where Tracing is Active), and of CodeDeploy.
+ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSXRayDaemonWriteAccess", "AWSCodeDeployRoleForLambda"}
