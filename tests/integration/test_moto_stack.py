@@ -1,5 +1,5 @@
-"""The stack as moto's CloudFormation creates it from the transformed template, and as a change set changes it. What moto
-does not create (`left_out`), the linter and the checks of the template look at."""
+"""The stack as moto's CloudFormation creates it from the transformed template, and as a change set changes it. What it
+does not create, the linter and the checks of the template look at."""
 
 import ast
 import json

@@ -48,6 +48,7 @@ def with_plain_http(template):
     template["Resources"]["ContentPolicy"]["Properties"]["PolicyDocument"]["Statement"][0]["Effect"] = "Allow"
 
 
+BOARD_OF_NOTHING = '{"widgets": [{"properties": {"metrics": [["VskillPlatform", "X"]]}}]}'
 MISTAKES = {
     "no alarm on a function": (drop("Resources.RegistryFails"), "no alarm watches Errors of Registry"),
     "an alarm on another function's errors": (
@@ -103,7 +104,7 @@ MISTAKES = {
     "a bucket without TLS": (with_plain_http, "without TLS"),
     "no dashboard": (drop("Resources.Dashboard"), "not one dashboard"),
     "a dashboard of nothing": (
-        put(of("Dashboard", "DashboardBody"), {"Fn::Sub": '{"widgets": [{"properties": {"metrics": [["VskillPlatform", "X"]]}}]}'}),
+        put(of("Dashboard", "DashboardBody"), {"Fn::Sub": BOARD_OF_NOTHING}),
         "which nothing emits",
     ),
 }  # fmt: skip
@@ -165,7 +166,7 @@ def test_impossible_parameters_are_refused_before_anything_is_created(case):
 GOOD = [
     {},
     {"Stage": "prod", "LogRetentionDays": "90"},
-    {"Judge": "bedrock", "JudgeModelId": "eu.anthropic.claude-x-v1:0", "JudgeFoundationModelId": "anthropic.claude-x-v1:0"},
+    {"Judge": "bedrock", "JudgeModelId": "eu.some.model-v1:0", "JudgeFoundationModelId": "some.model-v1:0"},
     {"Vendors": "octocat:583231 github:9919", "ExternalScanners": "bandit detect-secrets", "ReservedConcurrency": "0"},
     {"RateLimits": " ".join(f"{kind}=1/60" for kind in LIMITED), "GitHubRepository": "acme/vskill.platform"},
 ]  # fmt: skip

@@ -1,5 +1,5 @@
-"""The stack that the transformed template makes, created in moto's CloudFormation. moto knows no aliases, deployment groups
-and the like: these are left out, and what refers to an alias refers to its function, to another of them to its name."""
+"""The stack that the transformed template makes, created in moto's CloudFormation. moto knows no aliases, deployment
+groups and the like: these are left out, and what refers to an alias refers to its function, to others to their name."""
 
 import io
 import json

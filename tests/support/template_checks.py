@@ -29,14 +29,19 @@ SET_BY_LAMBDA = {"AWS_REGION"}
 LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "SESSION_SECRET_FILE", "RECEIPT_SECRET_FILE", "TIME_SCALE"}
 PUBLISHING = ["AdminApi", "AdminPages", "Consumer", "StuckScan"]
 # With the key of admin sessions any function could sign one, with that of receipts any receipt.
-ONLY_FOR = {"SESSION_SECRET_ID": ["AdminPages"], "RECEIPT_SECRET_ID": PUBLISHING}
+ONLY_FOR = {
+    "SESSION_SECRET_ID": ["AdminPages"],
+    "RECEIPT_SECRET_ID": PUBLISHING,
+    "ADMIN_TOKEN_SECRET_ID": ["AdminApi", "AdminPages"],
+    "GITHUB_TOKEN_SECRET_ID": ["AdminPages", "Consumer", "Pages", "SkillsApi", "SubmissionsApi"],
+}
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 
 INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries beside its keys; None: nothing
 ALARM = "AWS::CloudWatch::Alarm"
 STACK_NAME = {"Ref": "AWS::StackName"}
 ALARM_ACTIONS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
-RETAINED = ("Table", "Content", "Secret", "SessionSecret", "ReceiptSecret")
+RETAINED = ("Table", "Content", "Secret", "SessionSecret", "ReceiptSecret", "AdminTokens", "GitHubTokens")
 
 
 def problems_of(template: Template) -> Problems:
@@ -383,7 +388,7 @@ def _given(template: Template, function: Template) -> set[tuple[str, str]]:
 
 
 def statements_of(template: Template, function: Template) -> list[dict[str, Any]]:
-    """What the function's own role says, or the one that SAM makes of its policies; conditional ones as if they hold."""
+    """Of the function's own role, or of the one that SAM makes of its policies; conditional ones as if they hold."""
     policies = function.get("Policies", [])
     if "Role" in function:
         role = _properties(template, _resource(function["Role"]))

@@ -1,4 +1,4 @@
-"""What an operator relies on, for every function of template.yaml, also those that are added later: alarms, logs, traces,
+"""What an operator relies on, for every function of template.yaml, also those added later: alarms, logs, traces,
 aliases that are taken back, no hidden retries, roles; and what protects the data. Each check returns problems."""
 
 import json

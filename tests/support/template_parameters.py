@@ -1,5 +1,5 @@
-"""What CloudFormation refuses before it creates anything: parameters by their constraints, and by Rules. Neither the linter
-nor moto evaluates these with values, so this does."""
+"""What CloudFormation refuses before it creates anything: parameters by their constraints, and by Rules. Neither the
+linter nor moto evaluates these with values, so this does."""
 
 import re
 from collections.abc import Mapping

@@ -25,6 +25,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
         "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "SkillsApi": {
         "Table": READ | QUERY | WRITE,
@@ -33,6 +34,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
         "Content/artifact/*": {"s3:GetObject"},  # also by signed addresses
         "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "Registry": {  # no queue, and of the bucket only what is published
         "Table": READ | QUERY | {"dynamodb:PutItem"},  # installs
@@ -52,6 +54,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
         "Secret": {"secretsmanager:GetSecretValue"},
+        "AdminTokens": {"secretsmanager:GetSecretValue"},
     },
     "Pages": {
         "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
@@ -61,6 +64,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "AdminPages": {
         "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # dead letters that are settled
@@ -72,6 +76,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
+        "AdminTokens": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},  # to say that there is none
         "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
     },
     "Webhooks": {
@@ -89,6 +95,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
         # The chosen model alone; an inference profile spreads its calls over regions.
         "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeModelId}": {"bedrock:InvokeModel"},
         "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeFoundationModelId}": {"bedrock:InvokeModel"},
