@@ -75,7 +75,7 @@ MISTAKES = {
         put(f"{GLOBALS}.DeploymentPreference.Alarms", []),
         "not taken back when requests fail",
     ),
-    "settings that make no version": (put(f"{GLOBALS}.AutoPublishAliasAllProperties", False), "alias live"),
+    "settings that make no version": (put(of("Pages", "AutoPublishAliasAllProperties"), False), "alias live"),
     "no alias": (drop(f"{GLOBALS}.AutoPublishAlias"), "alias live"),
     "a log level without effect": (drop(f"{GLOBALS}.LoggingConfig.ApplicationLogLevel"), "LogLevel has no effect"),
     "a level that Lambda does not know": (
@@ -126,7 +126,7 @@ def test_a_planted_mistake_is_found(mistake):
 def test_a_function_that_is_added_without_them_is_named_for_everything_it_lacks():
     template = planted(TEMPLATE, with_a_function_of_its_own_kind)
     problems = [problem for check in OPERATIONS for problem in check(template) if "Added" in problem]
-    assert len(problems) == 6, problems  # errors, throttles, its alarm, retries, failures, role
+    assert len(problems) == 7, problems  # errors, throttles, its alarm, versions, retries, failures, role
 
 
 REFUSED = {
