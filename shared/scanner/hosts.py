@@ -159,7 +159,7 @@ def secret_belongs_to(secret: str, host: Host) -> bool:
 
 
 def _is_platform_of(secret: str, host: Host) -> bool:
-    """A database or a function of the user's own: SUPABASE_KEY to abc.supabase.co. A request catcher belongs to no user."""
+    """A database or a function of the user's own: SUPABASE_KEY to abc.supabase.co. Not a request catcher."""
     services = load_pack().hosts.services
     domains = [domain for word in _secret_words(secret) for domain in services.get(word, ())]
     if host.name == "api.telegram.org" or "/api/webhooks" in host.owner:

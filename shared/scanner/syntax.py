@@ -161,7 +161,7 @@ def _quoted_end(text: str, start: int) -> int:
 
 
 def _behind(text: str, closer: str, start: int) -> int:
-    """Behind the next `closer`, or -1. A caller that gets -1 stops, so that no two searches reach the end of the text."""
+    """Behind the next `closer`, or -1. A caller that gets -1 stops, so that no two searches reach the end."""
     found = text.find(closer, start)
     return found + len(closer) if found >= 0 else -1
 
