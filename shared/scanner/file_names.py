@@ -1,4 +1,4 @@
-"""File names with a second meaning on some systems: the one list for uploads, GitHub archives and members of archives."""
+"""File names with a second meaning on some systems: one list for uploads, GitHub archives and members of archives."""
 
 import re
 import unicodedata
