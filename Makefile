@@ -36,7 +36,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run backup restore admin-token check test test-fast test-clients test-deep test-mutants soak bench corpus-score
+.PHONY: help setup run backup restore admin-token check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
 .PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner
 
 help: ## list the commands
@@ -53,6 +53,12 @@ setup: .venv/ready ## install everything into .venv
 	@$(BIN)/$(PIP_INSTALL) --no-deps $$(grep '^uv==' requirements-dev.txt)
 	@$(call install_into,.venv/emulator,requirements-emulator.txt)
 	@$(call install_into,.venv,requirements-dev.txt)
+	@touch $@
+
+# Python compiles what is imported for the first time. The processes of a test run begin at one moment: without this, each
+# of them compiles everything.
+.venv/compiled: .venv/ready
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
 	@touch $@
 
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
@@ -108,9 +114,12 @@ format: setup ## format the code and fix what can be fixed
 test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, no processes, no coverage, half a minute
 	$(BIN)/python -m pytest tests/unit -m "not slow" -n 2 $(IN_PARALLEL)
 
-test: setup rule-pack ## run all tests
+test: setup rule-pack .venv/compiled ## run all tests
 	@# Three at a time on two cores: the tests of a running platform mostly wait. With four, workers miss their moments.
 	$(BIN)/python -m pytest -n 3 $(IN_PARALLEL) --cov --cov-report=
+
+clients: setup ## install the clients that `make test-clients` runs into .local/clients; needs npm
+	@PYTHONPATH=. $(BIN)/python -m tests.clients --install
 
 test-clients: setup rule-pack ## run the clients that people use (skills, Claude Code, clawhub, npm, MCP) against the platform; needs npm
 	@PYTHONPATH=. $(BIN)/python -m tests.clients $(TESTS)
