@@ -14,10 +14,10 @@ from typing import IO, Any
 import aiohttp
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.config import Config, StartError
+from local.config import LOOPBACK, Config, StartError
 from local.console import Console
 from local.function_pool import FunctionPool, StartLimit, function_environment
-from local.gateway import Gateway, listen
+from local.gateway import Exposure, Gateway, listen
 from local.resources import create_resources
 from local.samples import submit_samples
 from local.store_process import StoreProcess
@@ -31,11 +31,13 @@ REGION = "us-east-1"
 READY_SECONDS = 60.0
 FINISH_SECONDS = 5.0
 REAP_SECONDS = 30.0
+PATIENCE_SECONDS = 30.0
+ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 only compared with
 
 
 async def run(config: Config) -> int:
     """Run until a signal; the exit code is 0 if every part ended as it should."""
-    console = Console(config.log_level)
+    console = Console(config.log_level, config.log_file)
     stopping = _stop_signals()
     config.directory.mkdir(parents=True, exist_ok=True)
     (config.directory / "tmp").mkdir(exist_ok=True)
@@ -54,8 +56,8 @@ class Runner:
 
     async def run(self) -> int:
         read_template(self._config.template, "http://127.0.0.1", self._region)  # fail before anything starts
-        with listen(self._config.port) as listener:
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with listen(self._config.host, self._config.port) as listener:
+            url = self._url(listener.getsockname()[1])
             was_killed = self._config.info.exists()
             scanners = self._config.environment.get("EXTERNAL_SCANNERS", "").split()
             self._token = prepare_secrets(self._config.directory, self._config.admin_token, scanners)
@@ -105,7 +107,7 @@ class Runner:
         for task in running:  # a trigger ends only when stopped; an error in one stops the runner
             task.add_done_callback(lambda _: self._stopping.set())
         reaping = asyncio.create_task(self._reap_regularly())
-        gateway = Gateway(self._pools, self._console)
+        gateway = Gateway(self._pools, self._console, Exposure.of(self._config, endpoint))
         try:
             yield gateway
         finally:
@@ -128,7 +130,9 @@ class Runner:
         """The client of the functions, which starts in a tenth of the SDK's time. It knows only where AWS is."""
         names = dict.fromkeys(("TABLE_NAME", "BUCKET_NAME", "QUEUE_URL", "SECRET_ID"), "-")
         where = {"AWS_REGION": self._region, "AWS_ENDPOINT_URL": endpoint}
-        return Aws(load_settings({"STAGE": "local", "ALLOW_UPLOADS": "true", "MAX_ACTIVE": "1", **names, **where}))
+        about = {"STAGE": "local", "ALLOW_UPLOADS": "true", "MAX_ACTIVE": "1", **names, **where}
+        # Patient: messages in an answer that nobody waits for any more stay invisible until their visibility timeout.
+        return Aws(load_settings(about), silence_seconds=PATIENCE_SECONDS)
 
     async def _create_resources(self, template: Template, aws: Aws) -> bool:
         try:
@@ -138,7 +142,14 @@ class Runner:
 
     def _read_template(self, endpoint: str) -> Template:
         config = self._config
-        return read_template(config.template, endpoint, self._region, config.time_scale, config.environment)
+        return read_template(
+            config.template, endpoint, self._region, config.time_scale, config.environment, limits=config.is_public
+        )
+
+    def _url(self, port: int) -> str:
+        """Of this platform as this machine reaches it."""
+        host = self._config.host if self._config.is_public and self._config.host not in ANY_ADDRESS else LOOPBACK
+        return f"{'https' if self._config.tls else 'http'}://{host}:{port}"
 
     # --- from start to stop ---
 
@@ -173,7 +184,9 @@ class Runner:
         """None once the platform is healthy, otherwise the problem."""
         deadline = time.monotonic() + READY_SECONDS
         problem = "no response"
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=READY_SECONDS)) as session:
+        timeout = aiohttp.ClientTimeout(total=READY_SECONDS)
+        # A certificate names a host, not the address by which this machine reaches itself.
+        async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(ssl=False)) as session:
             while time.monotonic() < deadline:
                 try:
                     async with session.get(f"{url}/api/v1/health") as response:

@@ -78,7 +78,6 @@ class Written(NamedTuple):
 class DynamoDb:
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self._database, self._now = database, now
-        self._tables: dict[str, Table] = {}
 
     async def handle(self, operation: str, params: Params) -> dict[str, Any]:
         if operation not in PARAMETERS:
@@ -111,10 +110,7 @@ class DynamoDb:
             pass
 
     def _table(self, name: Any) -> Table:
-        """Read outside the writer's thread and kept: tables change at the start only."""
-        if name not in self._tables:
-            self._tables[name] = find_table(self._database.reader, str(name))
-        return self._tables[name]
+        return find_table(self._database.reader, str(name))
 
     # --- reads ---
 
@@ -254,7 +250,6 @@ class DynamoDb:
             "DeleteTable": _delete_table,
         }[operation]
         definition = await self._database.write(lambda connection: change(connection, params))
-        self._tables.pop(params["TableName"], None)
         name = "Table" if operation == "UpdateTable" else "TableDescription"
         if operation == "UpdateTimeToLive":
             return {"TimeToLiveSpecification": params["TimeToLiveSpecification"]}

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -140,7 +140,12 @@ def find_table(connection: sqlite3.Connection, name: str) -> Table:
     row = connection.execute("SELECT id, definition FROM tables WHERE name = ?", (name,)).fetchone()
     if row is None:
         raise RequestError("ResourceNotFoundException", f"Requested resource not found: Table: {name} not found")
-    return Table(row[0], orjson.loads(row[1]))
+    return _table_of(*row)
+
+
+@lru_cache(maxsize=500)
+def _table_of(number: int, definition: str) -> Table:
+    return Table(number, orjson.loads(definition))
 
 
 def checked_item(item: Item) -> bytes:

@@ -34,7 +34,7 @@ NAMES = "named"
 
 
 def look_alike_keys(name: str) -> list[Key]:
-    """Of the name as people read it, and of the parts that nobody may add something to."""
+    """Keys of the name as people read it, and of the parts that a look-alike may not extend."""
     owner, repo, slug = split_name(name)
     forms = (look_alike(name), f"{stem(owner)}/{skeleton(repo)}/{skeleton(slug)}")
     return [Key(f"alike:{form}") for form in dict.fromkeys(forms)]

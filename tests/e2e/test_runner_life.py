@@ -5,6 +5,9 @@ import os
 import re
 import signal
 import socket
+import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +51,7 @@ def test_a_clean_stop_keeps_the_data(started: list[Platform], tmp_path: Path) ->
     assert second.admin_token == token
     assert "did not stop cleanly" not in second.output
     assert eventually(lambda: item(second, "job:waiting"))
+    _back_up_and_restore(second, tmp_path / "backup.tar.gz")
 
 
 def test_a_running_invocation_may_finish_before_the_stop(started: list[Platform], tmp_path: Path) -> None:
@@ -152,6 +156,28 @@ def test_without_its_store_the_runner_says_so_and_ends_with_an_error(started: li
     assert running.stop() == 1
     assert "the store did not end cleanly; everything that it acknowledged is kept" in running.output
     assert "did not stop cleanly" in start(started, tmp_path).output
+
+
+def _back_up_and_restore(running: Platform, file: Path) -> None:
+    """While it runs, by one command each: what came after the backup is gone, everything else is there."""
+    assert "has all data" in _command(running, "backup", file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    put_item(running, "later")
+    secrets = (running.directory / "secrets.json").read_text()
+    (running.directory / "secrets.json").write_text("{}")
+    assert "has the data of" in _command(running, "restore", file)
+    assert item(running, "kept")
+    assert not item(running, "later")
+    assert (running.directory / "secrets.json").read_text() == secrets
+    put_item(running, "after")
+    assert item(running, "after")
+    assert running.stop() == 0
+
+
+def _command(running: Platform, name: str, file: Path) -> str:
+    command = [sys.executable, "-m", "local", name, str(file)]
+    environment = {**os.environ, "LOCAL_DIR": str(running.directory)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def _own_copy(folder: Path) -> Path:
