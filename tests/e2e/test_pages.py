@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.support.browser import browser as open_browser
 from tests.support.browser_tab import LIVE, Tab, sign_in
 from tests.support.demo import SETUP, AdminSession, fill_github, skill_md, upload, wait_until_idle
-from tests.support.platform import Platform
+from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
 SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
@@ -223,6 +223,24 @@ def test_a_reviewer_decides_and_the_audit_log_shows_it(tab, platform):
     expect(audit).to_contain_text("it hides what it does")
     tab.goto(f"{platform.url}/submissions/{held['id']}")
     expect(tab.locator(".verdict-line")).to_have_text("Rejected: it hides what it does.")
+
+
+@pytest.mark.requirement("R38")
+def test_a_resumed_queue_starts_with_what_waited(tab, platform):
+    wait_until_idle(platform)
+    sign_in(tab, platform)
+    tab.goto(f"{platform.url}/admin/queue")
+    tab.fill("#why-pause", "moving the workers")
+    tab.get_by_role("button", name="Pause queue").click()
+    waiting = [upload(platform, f"waits-{n}", skill_md(f"waits-{n}", "Waits.", [])) for n in range(2)]
+    bearer = {"authorization": f"Bearer {platform.admin_token}"}
+    eventually(lambda: platform.json("GET", "/api/v1/admin/queue", headers=bearer)[1]["depth"]["delayed"] >= 2)
+    tab.fill("#why-resume", "the workers are back")
+    tab.get_by_role("button", name="Resume queue").click()
+    expect(tab.locator(".banner.good")).to_be_visible()
+    for one in waiting:
+        tab.goto(f"{platform.url}/submissions/{one['id']}")
+        expect(tab.locator(".verdict-line")).to_contain_text("Published as version 1.0.0", timeout=LIVE)
 
 
 @pytest.mark.requirement("S06")

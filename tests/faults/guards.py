@@ -177,6 +177,8 @@ GUARDS = [
     ),
     Guard("a pause stops workers", {"shared.verification.pipeline:pause_of": always(None)}, [TWO_HOURS]),
     Guard("a pause stops resends", {"shared.verification.recovery:find_pause": always(None)}),
+    Guard("a resumed queue sends what waited", {"shared.moderation.submission_decisions:send_waiting": always(0)}),
+    Guard("a resumed queue supersedes delayed messages", {"shared.verification.pipeline:was_resumed": always(False)}),
     Guard("poison is stored", {"functions.consumer:store_dead_letter": no_effect()}),
     Guard(
         "what is published is what was scanned",

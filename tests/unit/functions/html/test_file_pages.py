@@ -258,3 +258,16 @@ async def test_a_blocked_skill_shows_no_commands(env):
     page = (await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME)).text
     assert "Blocked skills cannot be installed." in page
     assert "npx" not in page
+
+
+async def test_a_version_that_asks_for_more_tools_says_which(env):
+    page = MIT.replace("author-mood: fine", "allowed-tools: Read")
+    first = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", page)], None, None, None))
+    await processed(env, first.submission)
+    asks = page.replace("Read", "Read Bash(git:*)")
+    token = first.upload_token
+    second = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", asks)], token, None, None))
+    await processed(env, second.submission)
+    versions = (await call(env, "GET /api/v1/skills/{proxy+}", proxy=f"{NAME}/versions")).json["versions"]
+    assert [one["newPermissions"] for one in versions] == [["allowed-tools: Bash(git:*)"], []]
+    assert "<code>allowed-tools: Bash(git:*)</code>" in await skill_page(env)
