@@ -304,7 +304,7 @@ def _check_expressions(
     condition: str | None, update: str | None, given_names: tuple[str, ...], given_values: tuple[str, ...]
 ) -> None:
     """The same few, again and again: whether they parse and use what is given does not depend on the values."""
-    values = dict.fromkeys(given_values, {"S": ""})
+    values = {name: {"S": ""} for name in given_values}
     names = Names({"ExpressionAttributeNames": dict.fromkeys(given_names, "-"), "ExpressionAttributeValues": values})
     if condition is not None:
         holds(parse_condition(condition), {}, names)
