@@ -6,8 +6,8 @@
 The records are in the store of one machine (local/store), a separate process, in one table per size. Each case runs
 over the wire first, which counts the requests and measures the wall time. Then the same responses are replayed from
 memory, and the CPU time of the caller is measured: while it waits for a busy store, its CPU caches go cold, and the
-same work takes a third more. Repetitions alternate between the tables, so other load affects all equally: ratios are
-medians of pairwise ratios. The milliseconds are the lower quartile; anything above it is other work on this machine.
+same work takes a third more. Repetitions alternate between the tables, so other load affects all equally, and ratios
+are medians of pairwise ratios. The milliseconds are the lower quartile; anything above it is other work.
 """
 
 import argparse

@@ -39,6 +39,9 @@ AWS_ONLY = {
     "AWS::IAM::Role",
     "AWS::S3::BucketPolicy",
     "AWS::SQS::QueuePolicy",
+    "AWS::CloudFront::CachePolicy",
+    "AWS::CloudFront::Distribution",
+    "AWS::CloudFront::OriginRequestPolicy",
 }
 
 

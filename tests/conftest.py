@@ -30,11 +30,12 @@ hypothesis.settings.register_profile("platform", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("platform")
 
 # Counting lines takes up to twice as long, and most lines are counted many times. Not counted: tests that watch other
-# processes or go over the same lines thousands of times, as those marked `slow` do; and those in tests/integration that
-# show again through the handlers what the unit tests of the routes have counted.
+# processes, read the code instead of running it, or go over the same lines thousands of times, as those marked `slow`
+# do; and those in tests/integration that show again through the handlers what unit tests of the routes have counted.
 NOT_COUNTED = {
     "e2e",
     "faults",
+    "project",
     "test_hostile_input.py",
     "test_submission_list.py",
     "test_surface_costs.py",

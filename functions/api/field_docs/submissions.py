@@ -61,7 +61,7 @@ FIELDS: SchemaDocs = {
     },
     "BundleFile": {
         "path": "Relative to the skill's folder, with `/` between folders.",
-        "content": "The file's text in UTF-8.",
+        "content": "The file's text, or its bytes in base64.",
     },
     "DiscoverBody": {},
     "Created": _CREATED,
