@@ -36,7 +36,8 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run admin-token check test test-fast test-clients test-deep test-mutants soak bench corpus-score scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner
+.PHONY: help setup run backup restore admin-token check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
+.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -54,8 +55,21 @@ setup: .venv/ready ## install everything into .venv
 	@$(call install_into,.venv,requirements-dev.txt)
 	@touch $@
 
+# Python compiles what is imported for the first time. The processes of a test run begin at one moment: without this, each
+# of them compiles everything.
+.venv/compiled: .venv/ready
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
+	@touch $@
+
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
+
+backup: setup ## write all data of a platform into one file, also while it runs (FILE=backup.tar.gz LOCAL_DIR=.local)
+	@$(BIN)/python -m local backup "$(or $(FILE),backup.tar.gz)"
+
+restore: setup ## replace all data of a platform by that of a backup, also while it runs (FILE=backup.tar.gz LOCAL_DIR=.local)
+	@test -n "$(FILE)" || { echo "Name the backup: make restore FILE=backup.tar.gz" >&2; exit 1; }
+	@$(BIN)/python -m local restore "$(FILE)"
 
 external-scanner: setup ## scan what is published with bandit and detect-secrets, beside `EXTERNAL_SCANNERS=bandit make run` (URL=)
 	@$(BIN)/python -m local.external_scanner $(if $(URL),--url "$(URL)")
@@ -87,7 +101,7 @@ check-layers:
 	$(BIN)/lint-imports
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
-	@failed=0; for name in reads lists scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in reads lists throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
 corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv BENIGN=folder QUICK=1)
 	@test -d "$(CORPUS)" -a -f "$(MANIFEST)" || { echo "Name the folder of the skills and the file with their labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
@@ -100,9 +114,12 @@ format: setup ## format the code and fix what can be fixed
 test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, no processes, no coverage, half a minute
 	$(BIN)/python -m pytest tests/unit -m "not slow" -n 2 $(IN_PARALLEL)
 
-test: setup rule-pack ## run all tests
+test: setup rule-pack .venv/compiled ## run all tests
 	@# Three at a time on two cores: the tests of a running platform mostly wait. With four, workers miss their moments.
 	$(BIN)/python -m pytest -n 3 $(IN_PARALLEL) --cov --cov-report=
+
+clients: setup ## install the clients that `make test-clients` runs into .local/clients; needs npm
+	@PYTHONPATH=. $(BIN)/python -m tests.clients --install
 
 test-clients: setup rule-pack ## run the clients that people use (skills, Claude Code, clawhub, npm, MCP) against the platform; needs npm
 	@PYTHONPATH=. $(BIN)/python -m tests.clients $(TESTS)

@@ -31,7 +31,7 @@ from functions.api.submission_schemas import (
     Submitted,
     Totals,
 )
-from functions.api.submission_views import accepted_answer, detail_of, position_of, report_of
+from functions.api.submission_views import accepted_answer, content_of, detail_of, position_of, report_of
 from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
@@ -72,7 +72,7 @@ async def submit(request: Request, body: SubmitBody) -> Answer:
     submissions that one address may have in progress at once (429 `share_used_up`)."""
     idempotency = await _idempotency(request)
     if isinstance(body, SubmitBundle):
-        files = [(file.path, file.content) for file in body.bundle.files]
+        files = [(file.path, content_of(file)) for file in body.bundle.files]
         return accepted_answer(
             await intake.submit_bundle(
                 body.bundle.name, files, body.upload_token, body.source, idempotency, request.source_ip

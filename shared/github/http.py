@@ -100,7 +100,7 @@ class GitHubHttp:
     def down(self, how: str) -> Deferred:
         until = self._clock() + OUTAGE_PAUSE
         return Deferred(
-            f"We could not reach GitHub ({how}). The next try is at {until:%H:%M} UTC.",
+            f"We could not reach GitHub ({how}).",
             "GitHub",
             until,
             "github_down",
@@ -185,8 +185,7 @@ class GitHubHttp:
         raise self.down(f"it responded with status {response.status}")
 
     def _used_up(self, until: datetime) -> Deferred:
-        reason = f"We could not reach GitHub (quota used up). The next try is at {until:%H:%M} UTC."
-        return Deferred(reason, "GitHub (quota used up)", until, "github_quota")
+        return Deferred("We could not reach GitHub (quota used up).", "GitHub (quota used up)", until, "github_quota")
 
     def _next_try(self, headers: Mapping[str, str], wait: int | None) -> datetime:
         now = self._clock()
