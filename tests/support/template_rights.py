@@ -67,7 +67,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
-        "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
+        "SessionSecret": {"secretsmanager:GetSecretValue"},  # no other function: it is enough to sign a session
     },
     "Webhooks": {
         "Table": READ | WRITE,
