@@ -23,6 +23,7 @@ from tests.support.aws_resources import create_resources
 from tests.support.memory import memory_env
 from tests.support.ministack import ministack
 from tests.support.moto_server import moto_server
+from tests.support.store import store
 
 # The machine may be busy; how long an example takes proves nothing. They are other examples in each run.
 hypothesis.settings.register_profile("platform", deadline=None, max_examples=50)
@@ -109,6 +110,13 @@ def moto_url():
 @pytest.fixture(scope="session")
 def ministack_url(tmp_path_factory):
     with ministack(tmp_path_factory.mktemp("ministack")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def store_url(tmp_path_factory):
+    """The store that `make run` uses."""
+    with store(tmp_path_factory.mktemp("store")) as url:
         yield url
 
 

@@ -86,7 +86,7 @@ class RequestedSkill(NamedTuple):
 
 async def submit_bundle(
     name: str,
-    files: list[tuple[str, str]],
+    files: Sequence[tuple[str, str | bytes]],
     upload_token: str | None,
     sent_by: str | None,
     idempotency: Idempotency | None,
