@@ -1,4 +1,4 @@
-"""What a skill's answers rest on and how long they may be kept: badge, scanners elsewhere, repository, ETags."""
+"""What a skill's answers rest on and how long they may be kept: badge, external scanners, repository, ETags."""
 
 from xml.etree import ElementTree
 
