@@ -366,3 +366,4 @@ class PlatformStats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Health(msgspec.Struct, frozen=True):
     status: Literal["ok", "degraded"]
     parts: Annotated[dict[str, str], Meta(description="`ok` or `down`, for each part.")]
+    warnings: Annotated[list[str], Meta(description="What works, but not as it should.")] = []

@@ -45,7 +45,7 @@ from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
 from shared.storage.kv import Key
 from shared.submissions import counters, discovery, feed, intake
-from shared.submissions.queue_health import QueueHealth, get_queue_health
+from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
 from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
 from shared.submissions.skill_source import parse_repo_url
 from shared.submissions.submission_list import list_of_repo, list_submissions
@@ -225,7 +225,8 @@ async def health(request: Request) -> Answer:
     results = await asyncio.gather(*parts.values(), return_exceptions=True)
     states = {part: "down" if isinstance(r, BaseException) else "ok" for part, r in zip(parts, results, strict=True)}
     is_up = set(states.values()) == {"ok"}
-    return Answer(Health("ok" if is_up else "degraded", states), 200 if is_up else 503)
+    warnings = [] if states["secrets"] == "down" else await github_warnings()
+    return Answer(Health("ok" if is_up else "degraded", states, warnings), 200 if is_up else 503)
 
 
 ROUTES = {

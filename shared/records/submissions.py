@@ -123,7 +123,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     score: int | None = None
     published_version: str | None = None
     upload_token_hash: str | None = None
-    held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: nobody's
+    held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: no holder
     parked_by: str | None = None  # rule | judge | blocklist | person | faults | source: decides who may reopen it
 
     def has_live_lease(self, now: datetime) -> bool:

@@ -25,6 +25,7 @@ from shared.submissions.counters import Stats
 from shared.submissions.queue_position import RANKED, QueueRank, QueueSnapshot
 from shared.web import labels
 from shared.web.findings import by_file
+from shared.web.source_files import TreeRow, file_tree
 
 
 class Stage(NamedTuple):
@@ -114,12 +115,17 @@ def submission_view(
         "truncated": receipt is not None and receipt.truncated,
         "scanned": receipt is not None,
         "has_files": bool(files),
+        "tree": _tree(files, receipt),
         "findings_base": _findings_base(submission),
         "judgement": receipt and receipt.judgement,
         "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
     }
+
+
+def _tree(files: Mapping[str, bytes], receipt: Receipt | None) -> list[TreeRow]:
+    return file_tree(files, receipt.report.receipt.files, receipt.report.findings) if receipt else []
 
 
 def _front_matter(receipt: Receipt | None) -> FrontMatter | None:

@@ -192,6 +192,29 @@ def test_every_request_of_a_page_goes_to_the_platform_itself(browser, demo):
     tab.close()
 
 
+def test_install_tabs_change_by_keyboard_and_without_javascript(browser, demo):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{demo.url}/skills/northwind/skills/log-triage")
+    expect(page.locator(".client:visible")).to_have_count(1)
+    page.focus("#client-skills")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#install-claude-code-2")).to_contain_text("claude plugin install log-triage@")
+    expect(page.locator(".client:visible")).to_have_count(1)
+    page.click("text=clawhub")
+    expect(page.locator("#install-clawhub-1")).to_be_visible()
+    context.close()
+
+
+def test_a_finding_of_a_submission_is_one_click_from_its_line(tab, demo):
+    sign_in(tab, demo)
+    tab.goto(f"{demo.url}/admin?review={demo.ids['held']}")
+    tab.click(".tree a.chip")
+    expect(tab.locator("tr:target.hit")).to_be_in_viewport()
+    tab.click(".jump a")
+    expect(tab.locator("tr:target.hit")).to_be_in_viewport()
+
+
 def test_the_api_page_shows_one_operation_at_a_time_and_sends_it(tab, demo):
     tab.goto(f"{demo.url}/docs")
     expect(tab.locator("[data-view]:visible")).to_have_count(1)

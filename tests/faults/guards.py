@@ -339,6 +339,11 @@ GUARDS = [
         {"shared.storage.queue:msgspec": within(json=within(decode=_refusing_more))},
     ),
     Guard(
+        "a write is answered after its commit",
+        {"local.store.database:Database._commit": always(None)},
+    ),
+    Guard("a commit ends with an fsync", {"local.store.database:SYNCHRONOUS": value("OFF")}),
+    Guard(
         "an outage of GitHub is no verdict",
         {"shared.github.http:GitHubHttp.down": lambda _: lambda self, why: Refused(why)},
     ),

@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
-from openapi_spec_validator import OpenAPIV31SpecValidator
-from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 
 from functions.api import skills
 from functions.api.contract import contract, contract_text, operations
@@ -27,16 +25,25 @@ DOCUMENTED = {code for codes in CODES.values() for code in codes}
 NEVER_ANSWERED = {"archive_too_large", "bad_archive", "judge_down"}
 
 
+def validate(description):
+    # Imported late: it takes as long as the rest of the file, and every process that runs tests collects all files.
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
+    OpenAPIV31SpecValidator(description).validate()
+
+
 def test_the_contract_is_valid_openapi_3_1():
-    OpenAPIV31SpecValidator(contract()).validate()
+    validate(contract())
     assert json.loads(contract_text()) == json.loads(msgspec.json.encode(contract()))
 
 
 def test_the_validator_would_notice_a_mistake():
     broken = copy.deepcopy(contract())
     next(iter(broken["paths"].values()))["get"] = {"responses": {"200": {}}}
+    from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
+
     with pytest.raises(OpenAPIValidationError):
-        OpenAPIV31SpecValidator(broken).validate()
+        validate(broken)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
