@@ -77,7 +77,7 @@ async def test_every_served_filter_is_honoured(env, query, names, total):
     "query",
     [
         "state=active&sort=createdAt",
-        "q=a&state=active",
+        "q=a&sort=updatedAt",
         "q=a&sort=createdAt",
         "q=a&sortDir=asc",
         "repoUrl=github.com/o/r&sortDir=desc",

@@ -98,7 +98,7 @@ async def test_a_card_filters_and_the_age_column_turns_the_order(env):
         "state=active&sort=createdAt",
         "cursor=x",
         "page=2",
-        "q=a&state=active",
+        "q=a&sort=updatedAt",
         f"q={'x' * 201}",
     ],
 )
