@@ -138,8 +138,9 @@ def _findings_base(submission: Submission) -> str | None:
         return f"/skills/{quote(submission.skill_name)}/versions/{submission.published_version}/files/"
     if not (submission.repo_url and submission.commit):
         return None
-    is_folder = submission.skill_path not in (".", "") and not submission.skill_path.startswith("name:")
-    folder = f"{quote(submission.skill_path)}/" if is_folder else ""
+    path = submission.skill_path.removesuffix(f"@{submission.ref}") if submission.ref else submission.skill_path
+    is_folder = path not in (".", "") and not path.startswith("name:")
+    folder = f"{quote(path)}/" if is_folder else ""
     return f"{submission.repo_url}/blob/{submission.commit}/{folder}"
 
 

@@ -18,7 +18,7 @@ NO_ID = "sub_" + "0" * 26
 
 
 class DownKV(MemoryKV):
-    """A store that stops answering when it is told to."""
+    """A store that stops answering on request."""
 
     down = False
 
