@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from shared.web import labels
 from tests.support.browser import browser as open_browser
-from tests.support.browser_tab import Tab, serious_violations, serious_violations_of_colours, sign_in
+from tests.support.browser_tab import Tab, sign_in, violations, violations_of_colours
 from tests.support.demo import fill, fill_github
 from tests.support.platform import Platform
 from tests.support.screenshots import SIZES, THEMES, pages
@@ -51,9 +51,9 @@ def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo
             fits = tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
             assert fits, f"{name}, {size}, {theme}: too wide"
         _look(tab.page, *SIZES["desktop"], "dark")
-        assert serious_violations(tab.page) == [], f"{name}, dark"
+        assert violations(tab.page) == [], f"{name}, dark"
         tab.page.emulate_media(color_scheme="light")
-        assert serious_violations_of_colours(tab.page) == [], f"{name}, light"
+        assert violations_of_colours(tab.page) == [], f"{name}, light"
     if any("404" in problem for problem in tab.problems):
         tab.problems = [problem for problem in tab.problems if "404" not in problem]  # the page that is not found
     tab.close()
