@@ -12,7 +12,7 @@ from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
 from shared.marketplace.skill_signals import SkillSignals
 from shared.records.decision import TrustTier
 from shared.records.external_scans import ExternalVerdict, Status
-from shared.records.skills import Artifact, Skill, SkillVersion, full_name, split_name
+from shared.records.skills import Artifact, Skill, SkillVersion, full_name, run_url, split_name
 
 UNSET = msgspec.UNSET
 
@@ -127,6 +127,7 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     new_permissions: Annotated[
         tuple[str, ...], msgspec.Meta(description="What this version may do and the version before it could not.")
     ]
+    run_url: Annotated[str, msgspec.Meta(description="The page of the run of its submission that published it.")]
     is_yanked: bool | msgspec.UnsetType = UNSET  # present if true
     yank_reason: str | msgspec.UnsetType = UNSET
     is_blocked: bool | msgspec.UnsetType = UNSET  # present if its content is on the blocklist
@@ -269,6 +270,7 @@ def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, 
         "content_hash": version.content_hash,
         "diff_summary": version.diff_summary,
         "new_permissions": version.new_permissions,
+        "run_url": run_url(version),
     }
     if version.artifacts:
         fields |= {"artifacts": version.artifacts}

@@ -29,7 +29,7 @@ from shared.marketplace.repo_health_store import RepoHealth, get_repo_health
 from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get_version, get_versions
-from shared.records.skills import Skill
+from shared.records.skills import Skill, run_url
 from shared.scanner import ScanReport
 from shared.web import skill_views
 from shared.web.install_tabs import InstallTab, install_tabs
@@ -167,7 +167,11 @@ async def get_version_views(skill: Skill) -> list[skill_views.VersionView]:
     bans = await find_bans(version.content_hash for version in versions)
     shown = [each for each in versions if not skill.is_blocked and each.content_hash not in bans]
     links = {
-        each.version: {"Files": files_url(skill.name, each.version), **version_links(skill.name, each)}
+        each.version: {
+            "Files": files_url(skill.name, each.version),
+            "Scan": run_url(each),
+            **version_links(skill.name, each),
+        }
         for each in shown
     }
     return skill_views.version_views(versions, skill.current_version, bans, links)

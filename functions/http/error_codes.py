@@ -58,6 +58,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "skill_not_found": "No published skill has this name.",
         "skill_deleted": "The skill was deleted; its name is never reused.",
         "version_not_found": "The skill has no such version.",
+        "run_not_found": "The submission has no run with this number.",
         "digest_not_found": "The version has this format with another digest.",
         "no_receipt": "The version has no signed receipt yet.",
         "not_packaged": "The version has no artifact in this format; the message says why.",

@@ -58,6 +58,7 @@ class _Publication(NamedTuple):
     stored: StoredArtifacts = StoredArtifacts({}, "")  # of a new version
     attestation: str = ""
     manifest: Manifest | None = None
+    run: int = 0
     is_new_owner: bool = False
 
 
@@ -135,7 +136,9 @@ async def _prepare(submission: Submission, receipt: Receipt, current: Skill | No
     stored = await store_artifacts(submission.skill_name, version, report.front_matter.description, files)
     diff = await _diff_summary(current, files)
     manifest = manifest_of(submission.skill_name, version, files)
-    publication = _Publication(current, True, version, diff, report, scanners, stored, manifest=manifest)
+    publication = _Publication(
+        current, True, version, diff, report, scanners, stored, manifest=manifest, run=submission.run
+    )
     return publication._replace(attestation=await _attest(submission, receipt, publication))
 
 
@@ -263,6 +266,7 @@ def _version_of(skill: Skill, publication: _Publication) -> SkillVersion:
         content_hash=skill.content_hash,
         submission_id=skill.submission_id,
         created_at=skill.updated_at,
+        run=publication.run,
         cert_tier=skill.cert_tier,
         score=skill.score,
         commit=skill.commit,

@@ -119,6 +119,7 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     content_hash: str
     submission_id: str
     created_at: datetime
+    run: int = 0  # of its submission: the one that published it; 0: the submission is of an older release
     cert_tier: str = "SCANNED"
     score: int | None = None
     commit: str | None = None
@@ -131,6 +132,12 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     artifacts: dict[str, Artifact] = {}  # by packaging; empty for what an older release published, until it is built
     unpackaged: str = ""  # why a packaging is missing although the others were built
     attestation: str = ""  # the sha256 of its signed receipt
+
+
+def run_url(version: SkillVersion) -> str:
+    """Of the run that published it; of all runs, where an older release did not count them."""
+    page = f"/submissions/{version.submission_id}"
+    return f"{page}/runs/{version.run}" if version.run else page
 
 
 class SkillName(NamedTuple):

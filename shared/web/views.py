@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
+from shared.records.runs import split_runs
 from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, SubmissionRow, staleness
 from shared.scanner.report import FrontMatter
 from shared.submissions.counters import Stats
@@ -95,6 +96,7 @@ def submission_view(
         "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
+        "runs": split_runs(history),
     }
 
 
