@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings
 STAGES = ("local", "dev", "prod")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
-LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "sign-in")
+LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
 _LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -44,7 +44,7 @@ class Settings:
     judge_max_bytes: int = 200_000
     bedrock_endpoint_url: str | None = None
     external_scanners: tuple[str, ...] = ()  # each scans what is published; each has a secret of its own
-    session_secret_id: str | None = None  # of the key of admin sessions: only the admin pages have it
+    session_secret_id: str | None = None  # of the key of sessions: the admin pages have one, those of owners another
     session_secret_file: str | None = None  # that key when run on one machine
     receipt_secret_id: str | None = None  # of the key that signs receipts: only functions that publish have it
     receipt_secret_file: str | None = None

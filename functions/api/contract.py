@@ -40,20 +40,14 @@ def operations() -> list[Described]:
         admin_submissions,
         blocklist,
         external_scans,
+        owners,
         runs,
         skills,
         submissions,
     )
 
-    tables = [
-        submissions.ROUTES,
-        runs.ROUTES,
-        skills.OPERATIONS,
-        blocklist.ROUTES,
-        admin_submissions.ROUTES,
-        admin_skills.ROUTES,
-    ]
-    tables += [admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
+    tables = [submissions.ROUTES, runs.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES]
+    tables += [admin_skills.ROUTES, owners.ROUTES, admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
     declared = {route: run for table in tables for route, run in table.items()}
     return [(*_parts(route), run) for route, run in declared.items()]
 

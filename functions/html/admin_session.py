@@ -159,7 +159,7 @@ async def sign_in(request: Request) -> Answer:
 
 async def sign_out(request: Request) -> Answer:
     session = await signed_in(request)
-    await end_session(request.cookies[SESSION], session)
+    await end_session(request.cookies[SESSION], session.expires_at)
     return see_other("/admin", _expired_cookie(request, SESSION))
 
 

@@ -12,7 +12,7 @@ async def sign(purpose: str, text: str) -> str:
 
 
 async def sign_for_session(purpose: str, text: str) -> str:
-    """Under the key of admin sessions, which public functions cannot read."""
+    """Under the key of sessions. The pages of operators have one and those of owners another; no other function has."""
     return _signed(await get_secrets().get_session_key(), purpose, text)
 
 

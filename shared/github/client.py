@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable
 from contextlib import asynccontextmanager
 from copy import copy
@@ -13,7 +14,7 @@ import msgspec
 
 from shared.errors import Refused
 from shared.github.archive import Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder, SkillMdReader
-from shared.github.http import GetJson, GitHubHttp, RequestCache, api_path
+from shared.github.http import GetJson, GitHubHttp, Missing, RequestCache, api_path
 from shared.github.pins import SharedPins, replayed, unless_refused
 from shared.github.repo_cache import RepoCache
 from shared.github.snapshots import Snapshot, Tree, TreeEntry
@@ -171,6 +172,18 @@ class GitHub:
         whole = folder._replace(anomalies=folder.anomalies + _differences(folder, tree, path))
         return whole._replace(unscanned=_fingerprint(whole, tree, path, commit))
 
+    async def find_file_at_head(self, repo: GitHubRepo, path: str) -> bytes | None:
+        """Of the head of the default branch, which only those with write access can move. Never of a commit that a
+        caller names: GitHub also serves the commits of forks and pull requests."""
+        at_head = _in(repo, "contents", *path.split("/")) + f"?ref={await self._head(repo)}"
+        try:
+            answer = await self._get_json(at_head, _FileAnswer | list, missing=Missing("no such file"))  # type: ignore[arg-type]
+        except Missing:
+            return None
+        if not isinstance(answer, _FileAnswer) or answer.encoding != "base64":
+            return None  # a folder, a submodule, or too large to be returned
+        return b64decode(answer.content)
+
     async def discover(self, repo: GitHubRepo, commit: str) -> RepoSkills:
         """Every folder with a SKILL.md."""
         tree: Tree = await self._once((repo.id, commit), self._snapshot(repo, commit).tree)
@@ -268,6 +281,11 @@ class _Commit(msgspec.Struct):
 
 class _Comparison(msgspec.Struct):
     status: str
+
+
+class _FileAnswer(msgspec.Struct):
+    content: str = ""
+    encoding: str = ""
 
 
 _FILES = ("100644", "100755", "100664")

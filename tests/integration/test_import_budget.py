@@ -17,6 +17,7 @@ BUDGETS = {
     "skills_api": 173,
     "registry": 188,
     "admin_api": 215,
+    "owner_api": 160,
     "webhooks": 152,
     "pages": 318,
     "admin_pages": 330,

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from functions import admin_api, admin_pages, pages, registry, skills_api, submissions_api, webhooks
+from functions import admin_api, admin_pages, owner_api, pages, registry, skills_api, submissions_api, webhooks
 from functions.html.responses import error_page
 from functions.http.routes import answer_event
 from tests.support.memory import within
 
-FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_pages, registry)
+FUNCTIONS = (submissions_api, skills_api, admin_api, owner_api, webhooks, pages, admin_pages, registry)
 
 
 class Response(NamedTuple):

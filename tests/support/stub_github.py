@@ -172,11 +172,11 @@ class StubGitHub(LoopbackServer):
             case ["_codeload", owner, name, sha]:
                 return "codeload", lambda: self._named(f"{owner}/{name}", self._codeload, sha)
             case ["repos", owner, name, *rest]:
-                kind, handle, *args = self._about(rest)
+                kind, handle, *args = self._about(rest, request)
                 return kind, lambda: self._named(f"{owner}/{name}", handle, *args)
         return "unknown", lambda: self._named("", self._repo)
 
-    def _about(self, rest: list[str]) -> tuple:
+    def _about(self, rest: list[str], request: web.Request) -> tuple:
         match rest:
             case []:
                 return "repo", self._repo
@@ -192,6 +192,8 @@ class StubGitHub(LoopbackServer):
                 return "commit", self._tagged, "/".join(tag)
             case ["compare", *pair]:
                 return "compare", self._compare, "/".join(pair)
+            case ["contents", *path]:
+                return "contents", self._contents, "/".join(path), request.query.get("ref", "")
             case ["tarball", sha]:
                 return "tarball", self._tarball, sha
         return "unknown", self._unknown
@@ -251,6 +253,14 @@ class StubGitHub(LoopbackServer):
             return self._json({"message": "Not Found"}, 404)
         content = base64.encodebytes(found[0]).decode()
         return self._json({"sha": sha, "size": len(found[0]), "encoding": "base64", "content": content})
+
+    async def _contents(self, repo: StubRepo, path: str, ref: str) -> web.Response:
+        """Of any commit that GitHub knows, a fork's too."""
+        commit = repo.commits.get(ref)
+        if commit is None or path not in commit.files:
+            return self._json({"message": "Not Found"}, 404)
+        content = base64.encodebytes(commit.files[path]).decode()
+        return self._json({"type": "file", "encoding": "base64", "size": len(commit.files[path]), "content": content})
 
     async def _tagged(self, repo: StubRepo, tag: str) -> web.Response:
         if tag not in repo.tags:

@@ -48,6 +48,12 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
         "Secret": {"secretsmanager:GetSecretValue"},
     },
+    "OwnerApi": {
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # challenges that were met
+        "Content/content/*": {"s3:GetObject"},  # rescans
+        "SubmissionQueue": {"sqs:SendMessage"},  # what an owner reopens
+        "Secret": {"secretsmanager:GetSecretValue"},
+    },
     "Pages": {
         "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
         "Table/index/list": QUERY,
