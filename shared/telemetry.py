@@ -30,6 +30,7 @@ class Watched(StrEnum):
     DEAD_LETTERS = "DeadLetters"
     READS_FAILED = "ReadsFailed"
     JUDGE_ERRORS = "JudgeErrors"
+    SWEEP_LAG = "SweepLag"
 
 
 def count(name: str, value: float = 1) -> None:

@@ -79,6 +79,8 @@ SIGNED_URL_AGE = timedelta(seconds=60)  # of an address of the bucket: a block r
 SIGNATURE_AGE = timedelta(minutes=5)  # of a signed request; also how far ahead its clock may be
 REPO_HEALTH_AGE = scaled(hours=24)
 REPO_STALE_AFTER = timedelta(days=365)
+SWEEP_PERIOD = scaled(minutes=5)
+REPO_SWEEP_AGE = scaled(hours=22)  # with what a tick is late, every repository is looked at once a day
 
 MAX_ATTEMPTS = 3
 MAX_RECEIVES = 5

@@ -89,6 +89,10 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     compatibility: str | None
     allowed_tools: tuple[str, ...]
     is_yanked: bool = False
+    changed_hands: Annotated[
+        bool, msgspec.Meta(description="Its repository's name leads to another one: it is not offered until that ends.")
+    ] = False
+    source_gone: Annotated[bool, msgspec.Meta(description="Its repository is deleted or private.")] = False
     block_reason: str | None = None
 
 
@@ -178,6 +182,9 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_commit_at: datetime | None
     github_stars: int | None
     repo_url: str | None
+    is_archived: bool
+    head: Annotated[str | None, msgspec.Meta(description="The newest commit that was seen of the default branch.")]
+    changed_hands: Annotated[bool, msgspec.Meta(description="The name leads to another repository than was scanned.")]
 
 
 def item_of(skill: Skill, signals: SkillSignals) -> SkillItem:
@@ -200,6 +207,8 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         compatibility=skill.compatibility or None,
         allowed_tools=skill.allowed_tools,
         is_yanked=skill.is_yanked,
+        changed_hands=skill.changed_hands,
+        source_gone=skill.is_source_gone,
         block_reason=skill.block_reason if skill.is_blocked else None,
     )
 
@@ -233,6 +242,9 @@ def health_of(skill: Skill, health: RepoHealth) -> HealthAnswer:
         last_commit_at=health.last_commit_at,
         github_stars=health.stars,
         repo_url=skill.repo_url,
+        is_archived=health.is_archived,
+        head=health.head,
+        changed_hands=skill.changed_hands,
     )
 
 

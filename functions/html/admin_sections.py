@@ -14,7 +14,7 @@ from shared.access.auth import get_tokens, token_id
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.sessions import Session
 from shared.db import now
-from shared.errors import InvalidRequest, NotFound, RequestError
+from shared.errors import InvalidRequest, NotFound, RequestError, Unavailable
 from shared.marketplace.community import list_reports
 from shared.moderation import maintenance, submission_decisions
 from shared.moderation.recount import Progress
@@ -23,6 +23,7 @@ from shared.settings import find_whole_number
 from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
+from shared.submissions.repo_watch import SweepStatus, get_sweep_status
 from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.submissions.submission_store import (
     Stuck,
@@ -84,14 +85,22 @@ async def review(request: Request) -> Answer:
     return await act(request, "/admin", show_review, decide)
 
 
+async def _find_sweep_status() -> SweepStatus | None:
+    try:
+        return await get_sweep_status()
+    except Unavailable:
+        return None
+
+
 async def show_queue(request: Request, session: Session, flash: Flash, counting: Progress | None = None) -> Answer:
-    stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
+    stuck_, letters, sweep = await asyncio.gather(_stuck(now()), get_dead_letters(), _find_sweep_status())
     return await section_page(
         request,
         session,
         flash,
         "/admin/queue",
         "admin_queue.html",
+        sweep=sweep,
         stuck=stuck_,
         letters=letters,
         counting=counting,

@@ -52,6 +52,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "foreign_form": "The form was sent from another site.",
         "wrong_provider": "A scanner may report only under its own name.",
         "version_blocked": "The content of this version is on the blocklist, so it is not served.",
+        "changed_hands": "The name of its repository leads to another one now, so it is not installed.",
         "version_yanked": "The version was yanked: it can be viewed, but not downloaded.",
         "skill_blocked": "The skill is blocked: its content is not served and its installs are not counted.",
     },

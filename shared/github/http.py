@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -29,6 +30,7 @@ _PATH = re.compile(r"(?:/[A-Za-z0-9._~%!$&'()*+,;=:@-]*)+")
 _QUERY = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*")
 _GONE = (404, 409, 410, 422, 451)
 _MOVED = (301, 302, 307, 308)
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 T = TypeVar("T")
 
@@ -61,6 +63,26 @@ class GitHubHttp:
                     return await self._parsed(response, type_, missing)
             async with self._get_api(path) as response:  # a renamed repository: requested again, from the same host
                 return await self._parsed(response, type_, missing)
+
+    async def get_changed(
+        self, path: str, type_: type[T], missing: Refused, etag: str | None
+    ) -> tuple[T | None, str | None]:
+        """None: as it was when the ETag was given, which costs no quota where a token is sent."""
+        headers = {"if-none-match": etag} if etag else {}
+        async with self._within(GITHUB_BUDGET):
+            for _ in range(2):
+                async with self._get_api(path, headers) as response:
+                    if response.status == 304:
+                        return None, etag
+                    if response.status not in _MOVED:
+                        return await self._parsed(response, type_, missing), response.headers.get("etag")
+                    path = self._moved_to(response)
+        raise _foreign_redirect()
+
+    @property
+    def quota(self) -> Quota | None:
+        """As of the last response; None: not known yet."""
+        return self._quota
 
     async def download(self, path: str, feed: Callable[[bytes], Awaitable[None]], missing: Refused) -> None:
         """One archive, after at most one redirect. Every byte goes to `feed` and nowhere else."""
@@ -108,14 +130,16 @@ class GitHubHttp:
             raise self.down("the connection failed") from error
 
     @asynccontextmanager
-    async def _get_api(self, path: str) -> "AsyncIterator[aiohttp.ClientResponse]":
+    async def _get_api(
+        self, path: str, more: Mapping[str, str] = NO_HEADERS
+    ) -> "AsyncIterator[aiohttp.ClientResponse]":
         if self._quota and self._quota.remaining == 0 and self._quota.resets_at > self._clock():
             raise self._used_up(self._quota.resets_at)
         token = (await self._secrets.get()).github_token
         headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
         if token:
             headers["authorization"] = f"Bearer {token}"
-        async with self._get(f"{self._api_url}{path}", headers) as response:
+        async with self._get(f"{self._api_url}{path}", {**headers, **more}) as response:
             self._note_quota(response.headers)
             yield response
 

@@ -43,6 +43,7 @@ from shared.scanner import ScanReport
 from shared.scanner.report import permissions_of
 from shared.storage.content import Files, content_hash_of
 from shared.storage.kv import ABSENT, Check, Write
+from shared.submissions.repo_watch import watch_put
 from shared.submissions.submission_store import commit, move_submission
 
 
@@ -191,6 +192,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
         writes += [] if is_alike else look_alike_puts(skill.name)
         writes += owner_puts(skill.name) if publication.is_new_owner and not is_alike else []
         writes += [known_owner_put(skill.name)] if publication.is_new_owner else []
+    writes += [watch_put(submission.source, skill.updated_at)] if submission.repo_url else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 

@@ -48,18 +48,21 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     latest_version: str | None = None  # the highest ever assigned, where the current one is lower because of yanks
     yanked_content: tuple[str, ...] = ()  # hashes of yanked versions: resubmitting does not publish them again
     is_yanked: bool = False  # every version is: still to be seen, no longer to be installed
+    changed_hands: bool = False  # its repository's name leads to another one now: held until it leads back
+    is_source_gone: bool = False  # its repository is not there any more, or private
     is_deleted: bool = False  # a tombstone: it only keeps the name from being used again
     delete_reason: str | None = None
     unindexed_since: datetime | None = None  # what finds it is not written yet
 
     @property
     def is_listed(self) -> bool:
-        return not (self.is_blocked or self.is_yanked or self.is_deleted)
+        return not (self.is_blocked or self.is_yanked or self.is_deleted or self.changed_hands)
 
     @property
     def has_provenance(self) -> bool:
-        """Public default branch, commit pinned, repository id known."""
-        return self.commit is not None and self.ref is None and self.repo_id is not None
+        """Public default branch, commit pinned, and the repository is still the one with the known id."""
+        is_pinned = self.commit is not None and self.ref is None and self.repo_id is not None
+        return is_pinned and not (self.changed_hands or self.is_source_gone)
 
 
 class VersionMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, LostLease, NotFound, ShareUsedUp
+from shared.notifications.events import decision_event, event_puts
 from shared.records.runs import ends_run
 from shared.records.search_words import submission_words
 from shared.records.submissions import (
@@ -343,7 +344,8 @@ def _writes(change: Change) -> list[Write]:
         return [record]
     history = [Put(Key(f"hist:{change.after.id}", f"{e.seq:06d}"), encode(e)) for e in change.entries]
     ended = [ended_run_put(change.before)] if change.before and ends_run(change) else []
-    return [record, *history, *ended, *count_change(change), *count_held(change), _feed_put(change.after)]
+    told = [*event_puts(decision_event(change)), _feed_put(change.after)]
+    return [record, *history, *ended, *count_change(change), *count_held(change), *told]
 
 
 def _raise_if_held(error: ConditionFailed, writes: Sequence[Write]) -> None:

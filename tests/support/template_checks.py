@@ -101,7 +101,7 @@ def packaging_problems(template: Template) -> Problems:
 def timing_problems(template: Template) -> Problems:
     queue, letters = _properties(template, "SubmissionQueue"), _properties(template, "DeadLetters")
     functions = dict(functions_of(template))
-    scan = next((event.get("Schedule") for event in _events(functions["StuckScan"], "Schedule")), None)
+    scan = _schedule(functions["StuckScan"])
     numbers = [
         ("the consumer's timeout", functions["Consumer"]["Timeout"], timing.CONSUMER_TIMEOUT),
         ("the queue's visibility timeout", queue.get("VisibilityTimeout"), timing.VISIBILITY_TIMEOUT),
@@ -109,6 +109,7 @@ def timing_problems(template: Template) -> Problems:
         ("the dead letters' retention", letters.get("MessageRetentionPeriod"), timedelta(days=14)),
         ("an API function's timeout", template["Globals"]["Function"]["Timeout"], timing.API_TIMEOUT),
         ("the period of the stuck scan", _seconds_of_rate(scan), timing.SCAN_PERIOD),
+        ("the period of the sweep", _seconds_of_rate(_schedule(functions["Sweep"])), timing.SWEEP_PERIOD),
     ]
     problems = [
         f"{what} is {value}, shared/timing.py says {wanted.total_seconds():.0f}"
@@ -299,6 +300,10 @@ def _properties(template: Template, name: str) -> dict[str, Any]:
 
 def _events(function: Template, type_: str) -> list[dict[str, Any]]:
     return [event["Properties"] for event in function.get("Events", {}).values() if event["Type"] == type_]
+
+
+def _schedule(function: Template) -> str | None:
+    return next((event.get("Schedule") for event in _events(function, "Schedule")), None)
 
 
 def _route(event: Mapping[str, Any]) -> str:

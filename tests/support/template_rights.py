@@ -109,6 +109,12 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/state": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
     },
+    "Sweep": {
+        "Table": READ | QUERY | WRITE,
+        "Table/index/due": QUERY,
+        "Table/index/list": QUERY,  # skills that an older release published
+        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
+    },
     "Rescan": {
         "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
