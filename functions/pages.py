@@ -1,7 +1,7 @@
 """The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
-from functions.html import queue_pages, run_page, skill_pages, submit_page
+from functions.html import feeds, queue_pages, run_page, skill_pages, submit_page
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -36,6 +36,7 @@ ROUTES: dict[str, Route] = {
     "POST /theme": queue_pages.set_theme,
     "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,
+    **feeds.ROUTES,
     **contract.ROUTES,
     "$default": no_such_route,
 }

@@ -23,6 +23,7 @@ from shared.storage.content import S3Content
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.queue import SqsQueue
 from shared.storage.secret_store import secrets_from
+from shared.storage.webhook_client import HttpWebhooks
 from shared.timing import time_limit
 from shared.worker_context import Env, run_with_worker_env
 
@@ -74,6 +75,8 @@ def request_env() -> Env:
         scans=ScanProcesses(),
         settings=settings,
         clock=_clock,
+        webhooks=HttpWebhooks(settings.webhook_loopback),
+        notifications=SqsQueue(partial(aws.call, "sqs"), url) if (url := settings.notification_queue_url) else None,
     )
 
 

@@ -31,6 +31,7 @@ class Watched(StrEnum):
     READS_FAILED = "ReadsFailed"
     JUDGE_ERRORS = "JudgeErrors"
     SWEEP_LAG = "SweepLag"
+    NOTIFICATION_LAG = "NotificationLag"
 
 
 def count(name: str, value: float = 1) -> None:

@@ -16,8 +16,9 @@ from shared.settings import Settings
 from shared.storage.content import Content
 from shared.storage.dynamo_kv import Wire
 from shared.storage.kv import KV
-from shared.storage.queue import Queue
+from shared.storage.queue import BodyQueue, Queue
 from shared.storage.secret_store import Secrets
+from shared.storage.webhook_client import WebhookClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Env:
     scans: Scans
     settings: Settings
     clock: Callable[[], datetime]
+    webhooks: WebhookClient | None = None  # of the function that notifies owners
+    notifications: BodyQueue | None = None
 
 
 T = TypeVar("T")

@@ -40,6 +40,7 @@ def operations() -> list[Described]:
         admin_submissions,
         blocklist,
         external_scans,
+        owner_notifications,
         owners,
         runs,
         skills,
@@ -47,7 +48,8 @@ def operations() -> list[Described]:
     )
 
     tables = [submissions.ROUTES, runs.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES]
-    tables += [admin_skills.ROUTES, owners.ROUTES, admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
+    tables += [admin_skills.ROUTES, owners.ROUTES, admin_maintenance.ROUTES, external_scans.ROUTES]
+    tables += [owner_notifications.ROUTES, ROUTES]
     declared = {route: run for table in tables for route, run in table.items()}
     return [(*_parts(route), run) for route, run in declared.items()]
 

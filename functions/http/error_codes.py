@@ -29,6 +29,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "invalid_report_type": "Unknown report type; the message lists the valid ones.",
         "invalid_description": "The description is empty or too long; the message names the limit.",
         "too_many_skills": "Too many skills in one request.",
+        "invalid_target": "The address of a webhook is not acceptable; the message says why.",
         "invalid_theme": "The theme must be light or dark.",
         "invalid_page": "A page is a whole number, counted from 1.",
         "invalid_month": "A month has the format 2026-01.",

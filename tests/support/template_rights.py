@@ -109,6 +109,12 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/state": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
     },
+    "Notifications": {
+        "Table": READ | {"dynamodb:PutItem"},
+        "Table/index/due": QUERY,
+        "NotificationQueue": RECEIVE | {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},  # the key that secrets of webhooks are derived from
+    },
     "Sweep": {
         "Table": READ | QUERY | WRITE,
         "Table/index/due": QUERY,
