@@ -323,6 +323,7 @@ def _find_handler(handler: str) -> Any:
 
 _EXAMPLES = {
     "STAGE": "local",
+    "WEBHOOK_LOOPBACK": "false",
     "ALLOW_UPLOADS": "true",
     "GITHUB_API_URL": "https://api.github.com",
     "VENDORS": "octocat:583231",
