@@ -40,13 +40,14 @@ def operations() -> list[Described]:
         admin_submissions,
         blocklist,
         external_scans,
+        owner_actions,
         owners,
         skills,
         submissions,
     )
 
     tables = [submissions.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES, admin_skills.ROUTES]
-    tables += [owners.ROUTES, admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
+    tables += [owners.ROUTES, owner_actions.ROUTES, admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
     declared = {route: run for table in tables for route, run in table.items()}
     return [(*_parts(route), run) for route, run in declared.items()]
 

@@ -12,7 +12,7 @@ from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
 from shared.marketplace.skill_signals import SkillSignals
 from shared.records.decision import TrustTier
 from shared.records.external_scans import ExternalVerdict, Status
-from shared.records.skills import Artifact, Skill, SkillVersion, full_name, split_name
+from shared.records.skills import Artifact, Deprecation, Skill, SkillVersion, full_name, set_by_owner, split_name
 
 UNSET = msgspec.UNSET
 
@@ -69,7 +69,7 @@ class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """`content` is the SKILL.md, null if the skill is blocked; `blockReason` then says why. `isYanked`: every version
-    is yanked."""
+    is yanked. `withdrawn`, `deprecated`, `transferredTo` and `transferredFrom` are set by its owner."""
 
     display_name: str
     content: str | None
@@ -90,6 +90,10 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     allowed_tools: tuple[str, ...]
     is_yanked: bool = False
     block_reason: str | None = None
+    withdrawn: Annotated[str | None, msgspec.Meta(description="Why it can no longer be installed.")] = None
+    deprecated: Deprecation | None = None
+    transferred_to: str | None = None
+    transferred_from: str | None = None
 
 
 class SkillAnswer(msgspec.Struct, frozen=True):
@@ -200,6 +204,7 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         allowed_tools=skill.allowed_tools,
         is_yanked=skill.is_yanked,
         block_reason=skill.block_reason if skill.is_blocked else None,
+        **set_by_owner(skill),
     )
 
 

@@ -37,6 +37,8 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "reason_required": "A reason is required; it is kept in the audit log.",
         "reason_too_long": "The reason is too long.",
         "invalid_label": "A label of an owner token has 1 to 60 printable characters.",
+        "invalid_successor": "The successor must be another skill that can be installed here.",
+        "invalid_target": "A skill is transferred to another repository.",
         "form_expired": "The form has expired or was sent from another site. Reload the page.",
     },
     401: {
@@ -53,6 +55,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "wrong_provider": "A scanner may report only under its own name.",
         "version_blocked": "The content of this version is on the blocklist, so it is not served.",
         "version_yanked": "The version was yanked: it can be viewed, but not downloaded.",
+        "skill_withdrawn": "The owner withdrew the skill: it can be viewed, but not installed.",
         "skill_blocked": "The skill is blocked: its content is not served and its installs are not counted.",
     },
     404: {
@@ -82,6 +85,9 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "changed_meanwhile": "It was changed by someone else at the same time. Reload it.",
         "recount_expired": "This recount was idle for 40 minutes. Start a new one.",
         "illegal_move": "The state of the submission does not allow this action.",
+        "in_progress": "New content of the skill is being verified: try again when that is done.",
+        "already_transferred": "The skill was transferred before.",
+        "yanked_by_operator": "An operator yanked this version; its owner cannot restore it.",
         "challenge_expired": "The challenge was met already, has expired, or never existed. Open a new one.",
         "not_proven": "The word of the challenge is not at the head of the default branch yet.",
         "repository_changed": "The name belongs to another repository now than when the challenge was opened.",
@@ -113,6 +119,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
     429: {
         "rate_limited": "Too many requests or skills from one IP address; `Retry-After` says when to try again.",
         "too_many_requests": "Too many requests; `Retry-After` says when to try again.",
+        "rescans_used_up": "The version was rescanned three times today.",
         "share_used_up": "This IP address has as many submissions in progress as one may have.",
         "queue_full": "The queue is full: no new submissions are accepted at the moment.",
     },

@@ -4,8 +4,8 @@
     async def list_stuck(request: Request, by: AdminToken) -> Answer: ...
 
 The parameters of a route function say what it gets besides the request: `query` and `body` are msgspec structs that
-refuse unknown fields, `by` is the caller's admin token, `owner` the repository of the owner token (where `owned=True` is
-declared), `provider` the scanner that signed the request. The order is fixed: rate limits first (before any other
+refuse unknown fields, `by` is the caller's admin token, `owner` the repository of the owner token (where `owned=True`
+is declared), `provider` the scanner that signed the request. The order is fixed: rate limits first (before any other
 store read), then authentication, then query and body.
 """
 

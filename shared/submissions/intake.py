@@ -362,7 +362,9 @@ async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: s
 
 
 def _may_reopen(existing: Submission) -> bool:
-    """Whether changed content alone may reopen it, or only a person."""
+    """Whether changed content alone may reopen it, or only a person. What was transferred is submitted elsewhere."""
+    if existing.transferred_to:
+        return False
     if existing.state in PARKED_STATES:
         return existing.parked_by in ("rule", "judge")
     return existing.state in (*CATEGORIES["published"], State.REJECTED, State.TIER1_FAILED)
