@@ -38,6 +38,7 @@ def operations() -> list[Described]:
         admin_maintenance,
         admin_skills,
         admin_submissions,
+        appeals,
         blocklist,
         external_scans,
         owner_actions,
@@ -47,7 +48,15 @@ def operations() -> list[Described]:
     )
 
     tables = [submissions.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES, admin_skills.ROUTES]
-    tables += [owners.ROUTES, owner_actions.ROUTES, admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
+    tables += [
+        owners.ROUTES,
+        owner_actions.ROUTES,
+        appeals.OF_OWNERS,
+        appeals.OF_REVIEWERS,
+        admin_maintenance.ROUTES,
+        external_scans.ROUTES,
+        ROUTES,
+    ]
     declared = {route: run for table in tables for route, run in table.items()}
     return [(*_parts(route), run) for route, run in declared.items()]
 

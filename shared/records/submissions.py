@@ -122,6 +122,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     score: int | None = None
     published_version: str | None = None
     upload_token_hash: str | None = None
+    upload_token_number: int = 0  # rises when the token is replaced
     held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: nobody's
     parked_by: str | None = None  # rule | judge | blocklist | person | faults | source: decides who may reopen it
     transferred_to: str | None = None  # the name under which new versions of its skill appear

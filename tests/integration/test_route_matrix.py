@@ -41,6 +41,9 @@ ROLES = {
     f"POST {ADMIN}/submissions/{{id}}/block": "admin",
     f"POST {ADMIN}/submissions/{{id}}/unblock": "admin",
     f"POST {ADMIN}/submissions/{{id}}/dequeue": "admin",
+    f"GET {ADMIN}/appeals": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/appeals/{{appeal}}/answer": "reviewer",
+    f"GET {ADMIN}/false-alarms": "reviewer",
     f"GET {ADMIN}/dead-letters": "reviewer",
     f"POST {ADMIN}/dead-letters/retry-all": "admin",
     f"POST {ADMIN}/dead-letters/{{id}}/retry": "reviewer",
@@ -75,6 +78,7 @@ OF_ANY_OWNER = {
 OF_ITS_OWNER: dict[str, dict] = {
     "POST /api/v1/owner/tokens/{id}/revoke": {},
     **{f"POST /api/v1/owner/submissions/{{id}}/{verb}": {"reason": "because"} for verb in ("cancel", "reopen")},
+    "POST /api/v1/owner/submissions/{id}/appeals": {"points": [{"why": "because"}]},
     **{
         f"POST /api/v1/owner/skills/{{owner}}/{{repo}}/{{skill}}/{verb}": {"reason": "because"}
         for verb in ("rescan", "withdraw", "restore", "undeprecate")
