@@ -31,7 +31,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run admin-token check test test-fast test-clients test-deep test-mutants soak bench corpus-score scanner-wheel screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run admin-token false-alarms check test test-fast test-clients test-deep test-mutants soak bench corpus-score scanner-wheel screenshots format pins rules rule-pack build deploy external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -57,6 +57,9 @@ external-scanner: setup ## scan what is published with bandit and detect-secrets
 
 admin-token: setup ## make a token for the admin API and print it once (NAME=anna ROLE=reviewer)
 	@$(BIN)/python -m local admin-token "$(NAME)" "$(ROLE)"
+
+false-alarms: setup ## print the findings that reviewers overturned on the running platform, as lines of JSON
+	@$(BIN)/python -m local false-alarms
 
 check: setup ## format, lint, types, import layers
 	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers

@@ -6,9 +6,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from functions.api.submission_schemas import RepoUrl
+from functions.api.admin_schemas import Reason
+from functions.api.submission_schemas import Cursor, RepoUrl, Slug
+from shared.access.audit import MAX_REASON
 from shared.access.owners import MAX_LABEL, IssuedToken, OpenedChallenge, OwnerToken
 from shared.access.owners import PROOF_PATH as PROOF_PATH
+from shared.records.skills import Deprecation, Skill, set_by_owner
+from shared.records.submissions import SubmissionRow
 
 Label = Annotated[
     str,
@@ -31,6 +35,63 @@ class ProofBody(_Sent, frozen=True):
 
 class TokenBody(_Sent, frozen=True):
     label: Label
+
+
+class OwnerReason(_Sent, frozen=True):
+    reason: Reason
+
+
+class VersionOrSkill(_Sent, frozen=True):
+    """Without `version`: all of the skill."""
+
+    reason: Reason
+    version: Annotated[str, Meta(min_length=1, max_length=40)] | None = None
+
+
+class DeprecateBody(_Sent, frozen=True):
+    sentence: Annotated[str, Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S", description="Shown to users.")]
+    successor: (
+        Annotated[str, Meta(min_length=1, max_length=300, description="A skill that is published here.")] | None
+    ) = None
+
+
+class TransferBody(_Sent, frozen=True):
+    """`targetToken` is an owner token of the other repository: it proves that the target is yours too."""
+
+    reason: Reason
+    target_token: Annotated[str, Meta(min_length=1, max_length=200)]
+    skill_slug: Slug | None = None
+
+
+class OwnedQuery(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 50
+    cursor: Cursor | None = None
+
+
+class OwnedSkill(msgspec.Struct, frozen=True, rename="camel"):
+    """A published skill with what its owner set on it."""
+
+    name: str
+    current_version: str
+    submission_id: str
+    is_blocked: bool
+    is_yanked: bool
+    withdrawn: str | None
+    deprecated: Deprecation | None
+    transferred_to: str | None
+    transferred_from: str | None
+
+
+class OwnedSubmission(msgspec.Struct, frozen=True, rename="camel"):
+    submission: SubmissionRow
+    skill: OwnedSkill | None  # null: not published
+
+
+class OwnedSubmissions(msgspec.Struct, frozen=True, rename="camel"):
+    repo: str
+    submissions: list[OwnedSubmission]
+    cursor: str | None
+    stale: list[str]
 
 
 class ChallengeAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -69,6 +130,17 @@ class OwnerTokens(msgspec.Struct, frozen=True, rename="camel"):
     repo: str
     repo_id: int
     tokens: list[TokenRow]
+
+
+def owned_skill_of(skill: Skill) -> OwnedSkill:
+    return OwnedSkill(
+        skill.name,
+        skill.current_version,
+        skill.submission_id,
+        skill.is_blocked,
+        skill.is_yanked,
+        **set_by_owner(skill),
+    )
 
 
 def challenge_answer(opened: OpenedChallenge) -> ChallengeAnswer:

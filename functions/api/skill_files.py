@@ -26,6 +26,7 @@ from shared.marketplace.published_content import (
     refuse_banned,
     refuse_blocked,
     refuse_held,
+    refuse_withdrawn,
     refuse_yanked,
 )
 from shared.marketplace.skill_store import get_skill, get_version
@@ -170,6 +171,7 @@ async def _find_version(request: Request, is_install: bool = False) -> _Found:
         await refuse_banned(version)
         if is_install:
             refuse_held(skill)
+            refuse_withdrawn(skill)
             refuse_yanked(version)
     except Forbidden:
         token = request.headers.get("authorization")

@@ -12,7 +12,16 @@ from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
 from shared.marketplace.skill_signals import SkillSignals
 from shared.records.decision import TrustTier
 from shared.records.external_scans import ExternalVerdict, Status
-from shared.records.skills import Artifact, Skill, SkillVersion, full_name, run_url, split_name
+from shared.records.skills import (
+    Artifact,
+    Deprecation,
+    Skill,
+    SkillVersion,
+    full_name,
+    run_url,
+    set_by_owner,
+    split_name,
+)
 
 UNSET = msgspec.UNSET
 
@@ -69,7 +78,7 @@ class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """`content` is the SKILL.md, null if the skill is blocked; `blockReason` then says why. `isYanked`: every version
-    is yanked."""
+    is yanked. `withdrawn`, `deprecated`, `transferredTo` and `transferredFrom` are set by its owner."""
 
     display_name: str
     content: str | None
@@ -94,6 +103,10 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     ] = False
     source_gone: Annotated[bool, msgspec.Meta(description="Its repository is deleted or private.")] = False
     block_reason: str | None = None
+    withdrawn: Annotated[str | None, msgspec.Meta(description="Why it can no longer be installed.")] = None
+    deprecated: Deprecation | None = None
+    transferred_to: str | None = None
+    transferred_from: str | None = None
 
 
 class SkillAnswer(msgspec.Struct, frozen=True):
@@ -210,6 +223,7 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         changed_hands=skill.changed_hands,
         source_gone=skill.is_source_gone,
         block_reason=skill.block_reason if skill.is_blocked else None,
+        **set_by_owner(skill),
     )
 
 

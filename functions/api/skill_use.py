@@ -1,7 +1,7 @@
 """Requests of clients that use skills: update checks, install counts, reports of bad skills."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -39,7 +39,8 @@ class CheckUpdates(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 class Update(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`name` as it was sent. `latest` is null if the name matches no skill, several, or one that can no longer be
-    installed."""
+    installed. `notice` and `successor` are present if its owner withdrew or deprecated it, or transferred it to another
+    repository."""
 
     name: str
     installed: str
@@ -48,6 +49,8 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version_bump: str | None  # major, minor or patch
     cert_tier: str | None
     changed_hands: bool | msgspec.UnsetType = msgspec.UNSET  # present if true: its repository is another one now
+    notice: str | msgspec.UnsetType = msgspec.UNSET
+    successor: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Updates(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -148,6 +151,7 @@ def _update(have: InstalledVersion, skill: Skill | None) -> Update:
             version_bump=None,
             cert_tier=None,
             changed_hands=True if skill and skill.changed_hands else msgspec.UNSET,
+            **_told_by_owner(skill),
         )
     updatable = not _has_it(have, skill) and is_newer(skill.current_version, have.current_version)
     return Update(
@@ -157,7 +161,15 @@ def _update(have: InstalledVersion, skill: Skill | None) -> Update:
         update_available=updatable,
         version_bump=bump_between(have.current_version, skill.current_version) if updatable else None,
         cert_tier=skill.cert_tier,
+        **_told_by_owner(skill),
     )
+
+
+def _told_by_owner(skill: Skill | None) -> dict[str, Any]:
+    if skill is None:
+        return {}
+    notice = f"Withdrawn by its owner: {skill.withdrawn}" if skill.withdrawn is not None else skill.notice
+    return {name: text for name, text in (("notice", notice), ("successor", skill.successor)) if text}
 
 
 def _has_it(have: InstalledVersion, skill: Skill) -> bool:

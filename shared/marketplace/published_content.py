@@ -42,6 +42,15 @@ def refuse_held(skill: Skill) -> None:
         )
 
 
+def refuse_withdrawn(skill: Skill) -> None:
+    """It can still be viewed, but no longer installed."""
+    if skill.withdrawn is not None:
+        raise Forbidden(
+            f"This skill was withdrawn by its owner: {skill.withdrawn.rstrip('.')}. It cannot be installed.",
+            code="skill_withdrawn",
+        )
+
+
 def refuse_yanked(version: SkillVersion) -> None:
     """It can still be viewed, but no longer installed."""
     if version.is_yanked:

@@ -75,7 +75,7 @@ async def deliver(body: str) -> None:
     """One attempt. The record decides: for what was delivered meanwhile the message is superfluous."""
     message = msgspec.json.decode(body, type=QueuedEvent)
     stored = await find_event(Key(message.pk, message.sk))
-    if stored is None or stored.due_at is None:
+    if stored is None or not _is_due(stored):
         return
     target = (await find_targets([stored.event])).get(stored.event.id)
     await _store([await attempted(stored, target)])
@@ -129,6 +129,10 @@ def _shares(
         taken[receiver] = taken.get(receiver, 0) + 1
         (first if taken[receiver] <= MOST_OF_ONE else later).append(one)
     return first, later
+
+
+def _is_due(stored: StoredEvent) -> bool:
+    return stored.due_at is not None
 
 
 def _failed(stored: StoredEvent, at: datetime) -> StoredEvent:

@@ -9,6 +9,14 @@ import msgspec
 LONGEST_NPM_NAME = 214
 
 
+class Deprecation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What its owner tells those who have it installed."""
+
+    sentence: str
+    at: datetime
+    successor: str | None = None  # the name of a skill here
+
+
 class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     name: str  # owner/repo/slug, with @ref where it is not the default branch
     display_name: str
@@ -53,10 +61,34 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     is_deleted: bool = False  # a tombstone: it only keeps the name from being used again
     delete_reason: str | None = None
     unindexed_since: datetime | None = None  # what finds it is not written yet
+    # Set by its owner, and kept when a new version is published.
+    withdrawn: str | None = None  # why: all of it can still be seen, but no longer be installed
+    deprecated: Deprecation | None = None
+    transferred_to: str | None = None  # where new versions appear; this name keeps those it has
+    transferred_from: str | None = None
 
     @property
     def is_listed(self) -> bool:
-        return not (self.is_blocked or self.is_yanked or self.is_deleted or self.changed_hands)
+        return not (self.is_blocked or self.is_yanked or self.is_deleted or self.is_withdrawn or self.changed_hands)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        return self.withdrawn is not None
+
+    @property
+    def successor(self) -> str | None:
+        """The skill to use instead of this one."""
+        return self.transferred_to or (self.deprecated.successor if self.deprecated else None)
+
+    @property
+    def notice(self) -> str | None:
+        """What clients tell those who install it or have it installed."""
+        if self.transferred_to:
+            return f"This skill has moved to {self.transferred_to}. New versions appear there."
+        if self.deprecated is None:
+            return None
+        instead = f" Use {self.deprecated.successor} instead." if self.deprecated.successor else ""
+        return f"Deprecated by its owner: {self.deprecated.sentence.rstrip('.')}.{instead}"
 
     @property
     def has_provenance(self) -> bool:
@@ -97,6 +129,12 @@ def new_permissions(before: "Skill | None", after: "Skill") -> tuple[str, ...]:
     return tuple(line for line in after.permissions or () if line not in known)
 
 
+def set_by_owner(skill: "Skill | None") -> dict[str, Any]:
+    """What a new version does not change."""
+    names = ("withdrawn", "deprecated", "transferred_to", "transferred_from")
+    return {name: getattr(skill, name) for name in names} if skill else {}
+
+
 class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What readers do with a skill: one small record beside it, so that counting never touches the skill itself."""
 
@@ -128,6 +166,7 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     commit: str | None = None
     is_yanked: bool = False
     yank_reason: str | None = None
+    yanked_by: str | None = None  # the owner who withdrew it and may restore it; None: an operator
     diff_summary: str | None = None
     new_permissions: tuple[str, ...] = ()  # that the version before did not have
     # What the skill says of itself in this version, for when it becomes the current one again.

@@ -134,8 +134,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     score: int | None = None
     published_version: str | None = None
     upload_token_hash: str | None = None
+    upload_token_number: int = 0  # rises when the token is replaced
     held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: nobody's
     parked_by: str | None = None  # rule | judge | blocklist | person | faults | source: decides who may reopen it
+    transferred_to: str | None = None  # the name under which new versions of its skill appear
 
     def has_live_lease(self, now: datetime) -> bool:
         return self.state in LEASED_STATES and self.lease_until is not None and now < self.lease_until
@@ -161,7 +163,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_stat
     from_state: State | None
     to_state: State
     reason: str | None
-    actor: str  # system | worker | recovery | admin:<name>
+    actor: str  # system | worker | recovery | admin:<name> | owner:<owner>/<repo>
 
 
 class Change(NamedTuple):

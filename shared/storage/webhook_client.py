@@ -32,7 +32,7 @@ def read_target_url(url: str, allows_loopback: bool) -> str:
     """What an owner may set: https on a host. Where its name leads is checked when something is sent."""
     problem = _problem_of(url, allows_loopback)
     if problem:
-        raise InvalidRequest(f"The address of a webhook {problem}.", code="invalid_target")
+        raise InvalidRequest(f"The address of a webhook {problem}.", code="invalid_webhook_url")
     return url
 
 
@@ -113,7 +113,7 @@ class HttpWebhooks:
 def _pinned(addresses: list[str]) -> "aiohttp.abc.AbstractResolver":
     from aiohttp.abc import AbstractResolver
 
-    class Pinned(AbstractResolver):
+    class PinnedResolver(AbstractResolver):
         async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[Any]:
             flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
             return [
@@ -131,4 +131,4 @@ def _pinned(addresses: list[str]) -> "aiohttp.abc.AbstractResolver":
         async def close(self) -> None:
             pass
 
-    return Pinned()
+    return PinnedResolver()

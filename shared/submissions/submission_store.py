@@ -166,6 +166,13 @@ async def get_history(submission_id: str) -> list[HistoryEntry]:
     return [_ENTRY.decode(row.text) for row in rows]
 
 
+async def get_last_entry(submission: Submission) -> HistoryEntry:
+    doc = await get_kv().get(_history_key(submission.id, submission.seq))
+    if doc is None:
+        raise NotFound("The history of this submission is not complete.")
+    return _ENTRY.decode(doc)
+
+
 async def get_stuck_submissions(
     at: datetime, paused: bool = False, limit: int = SCAN_LIMIT, kinds: tuple[str, ...] = ("lease", "waiting")
 ) -> Stuck:
@@ -305,6 +312,10 @@ def _identity_key(source: str, path: str) -> Key:
     return Key(f"unique:{source}", path)
 
 
+def _history_key(submission_id: str, seq: int) -> Key:
+    return Key(f"hist:{submission_id}", f"{seq:06d}")
+
+
 def _id_in(identity: str) -> str:
     submission_id: str = msgspec.json.decode(identity)["id"]
     return submission_id
@@ -342,7 +353,7 @@ def _writes(change: Change) -> list[Write]:
     record = _record_put(change)
     if not change.entries:
         return [record]
-    history = [Put(Key(f"hist:{change.after.id}", f"{e.seq:06d}"), encode(e)) for e in change.entries]
+    history = [Put(_history_key(change.after.id, e.seq), encode(e)) for e in change.entries]
     ended = [ended_run_put(change.before)] if change.before and ends_run(change) else []
     told = [*event_puts(decision_event(change)), _feed_put(change.after)]
     return [record, *history, *ended, *count_change(change), *count_held(change), *told]

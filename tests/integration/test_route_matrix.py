@@ -41,6 +41,9 @@ ROLES = {
     f"POST {ADMIN}/submissions/{{id}}/block": "admin",
     f"POST {ADMIN}/submissions/{{id}}/unblock": "admin",
     f"POST {ADMIN}/submissions/{{id}}/dequeue": "admin",
+    f"GET {ADMIN}/appeals": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/appeals/{{appeal}}/answer": "reviewer",
+    f"GET {ADMIN}/false-alarms": "reviewer",
     f"GET {ADMIN}/dead-letters": "reviewer",
     f"POST {ADMIN}/dead-letters/retry-all": "admin",
     f"POST {ADMIN}/dead-letters/{{id}}/retry": "reviewer",
@@ -72,10 +75,19 @@ OF_ANY_OWNER = {
     "GET /api/v1/owner/notifications",
     "POST /api/v1/owner/webhook",
     "POST /api/v1/owner/webhook/remove",
+    "GET /api/v1/owner/submissions",
 }
 # About a submission, skill or token of acme/skills, with a body that would be accepted.
 OF_ITS_OWNER: dict[str, dict] = {
     "POST /api/v1/owner/tokens/{id}/revoke": {},
+    **{f"POST /api/v1/owner/submissions/{{id}}/{verb}": {"reason": "because"} for verb in ("cancel", "reopen")},
+    "POST /api/v1/owner/submissions/{id}/appeals": {"points": [{"why": "because"}]},
+    **{
+        f"POST /api/v1/owner/skills/{{owner}}/{{repo}}/{{skill}}/{verb}": {"reason": "because"}
+        for verb in ("rescan", "withdraw", "restore", "undeprecate")
+    },
+    "POST /api/v1/owner/skills/{owner}/{repo}/{skill}/deprecate": {"sentence": "Use another one."},
+    "POST /api/v1/owner/skills/{owner}/{repo}/{skill}/transfer": {"reason": "because", "targetToken": "TOKEN"},
 }
 SIGNED = {
     "POST /api/v1/internal/scans/claim",
@@ -129,8 +141,10 @@ async def ask(env, module: str, route: str, who: str) -> int:
         parameters |= await _owned_subjects(env, route)
     if who in OWNERS:
         headers["authorization"] = f"Bearer {await stored_owner_token(env, *OWNERS[who])}"
+    target = await stored_owner_token(env, "acme/new", 3000)  # where a skill is transferred to
+    body = json.dumps(OF_ITS_OWNER.get(route, {})).replace("TOKEN", target).encode()
     path = re.sub(r"\{(\w+)\+?\}", lambda match: parameters[match[1]], route.partition(" ")[2] or "/nowhere")
-    event = an_event(route, path, parameters, json.dumps(OF_ITS_OWNER.get(route, {})).encode(), headers, [])
+    event = an_event(route, path, parameters, body, headers, [])
     event["requestContext"]["http"]["method"] = route.partition(" ")[0]
     routes = importlib.import_module(module).ROUTES
     answer = await within(env, lambda: answer_event(event, routes, error_page, timedelta(seconds=30)))

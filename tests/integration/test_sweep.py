@@ -266,7 +266,7 @@ async def test_a_tick_reads_no_more_however_many_repositories_are_not_due(env, s
     assert await reads() == before
 
 
-def test_an_event_of_another_source_is_refused():
+def test_the_sweep_runs_by_its_schedule_only():
     with pytest.raises(ValueError, match="schedules only"):
         handler({"source": "somebody"}, None)
 
