@@ -1,6 +1,7 @@
 """Access to the current env: that of the batch if there is one, else the request env of the process."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from shared.github.client import GitHub
 from shared.runtime import request_env
@@ -11,8 +12,10 @@ from shared.storage.dynamo_kv import Wire
 from shared.storage.kv import KV
 from shared.storage.queue import BodyQueue, Queue
 from shared.storage.secret_store import Secrets
-from shared.storage.webhook_client import WebhookClient
 from shared.worker_context import Env, get_worker_env
+
+if TYPE_CHECKING:  # loaded by the one function that sends webhooks
+    from shared.storage.webhook_client import WebhookClient
 
 
 def get_env() -> Env:
@@ -47,7 +50,7 @@ def get_scans() -> Scans:
     return get_env().scans
 
 
-def get_webhooks() -> WebhookClient:
+def get_webhooks() -> "WebhookClient":
     client = get_env().webhooks
     assert client is not None  # only the function that notifies owners sends webhooks
     return client

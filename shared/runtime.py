@@ -23,7 +23,6 @@ from shared.storage.content import S3Content
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.queue import SqsQueue
 from shared.storage.secret_store import secrets_from
-from shared.storage.webhook_client import HttpWebhooks
 from shared.timing import time_limit
 from shared.worker_context import Env, run_with_worker_env
 
@@ -75,9 +74,19 @@ def request_env() -> Env:
         scans=ScanProcesses(),
         settings=settings,
         clock=_clock,
-        webhooks=HttpWebhooks(settings.webhook_loopback),
-        notifications=SqsQueue(partial(aws.call, "sqs"), url) if (url := settings.notification_queue_url) else None,
+        **_notifying(aws),
     )
+
+
+def _notifying(aws: Aws) -> dict[str, Any]:
+    """Only the function that notifies owners has a queue for that, and loads what sends webhooks."""
+    url = aws.settings.notification_queue_url
+    if url is None:
+        return {}
+    from shared.storage.webhook_client import HttpWebhooks
+
+    queue = SqsQueue(partial(aws.call, "sqs"), url)
+    return {"notifications": queue, "webhooks": HttpWebhooks(aws.settings.webhook_loopback)}
 
 
 def worker_env() -> Env:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shared.github.client import GitHub
 from shared.scanner.scan_runner import Scans
@@ -18,7 +18,9 @@ from shared.storage.dynamo_kv import Wire
 from shared.storage.kv import KV
 from shared.storage.queue import BodyQueue, Queue
 from shared.storage.secret_store import Secrets
-from shared.storage.webhook_client import WebhookClient
+
+if TYPE_CHECKING:  # loaded by the one function that sends webhooks
+    from shared.storage.webhook_client import WebhookClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Env:
     scans: Scans
     settings: Settings
     clock: Callable[[], datetime]
-    webhooks: WebhookClient | None = None  # of the function that notifies owners
+    webhooks: "WebhookClient | None" = None  # of the function that notifies owners
     notifications: BodyQueue | None = None
 
 
