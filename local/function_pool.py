@@ -194,5 +194,10 @@ def function_environment(function: Function, config: Config, endpoint: str, regi
         "TIME_SCALE": f"{config.time_scale:g}",
         "SECRETS_FILE": str(config.secrets),
         **({"SESSION_SECRET_FILE": str(config.session_secret)} if "SESSION_SECRET_ID" in function.environment else {}),
+        **(
+            {"OWNER_SESSION_SECRET_FILE": str(config.owner_session_secret)}
+            if "OWNER_SESSION_SECRET_ID" in function.environment
+            else {}
+        ),
         **({"RECEIPT_SECRET_FILE": str(config.receipt_secret)} if "RECEIPT_SECRET_ID" in function.environment else {}),
     }

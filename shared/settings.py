@@ -44,8 +44,10 @@ class Settings:
     judge_max_bytes: int = 200_000
     bedrock_endpoint_url: str | None = None
     external_scanners: tuple[str, ...] = ()  # each scans what is published; each has a secret of its own
-    session_secret_id: str | None = None  # of the key of sessions: the admin pages have one, those of owners another
+    session_secret_id: str | None = None  # of the key of admin sessions: only the admin pages have it
     session_secret_file: str | None = None  # that key when run on one machine
+    owner_session_secret_id: str | None = None  # of the key of owners' sessions: only their pages have it
+    owner_session_secret_file: str | None = None
     receipt_secret_id: str | None = None  # of the key that signs receipts: only functions that publish have it
     receipt_secret_file: str | None = None
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
@@ -87,6 +89,8 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
         session_secret_id=env.get("SESSION_SECRET_ID") or None,
         session_secret_file=env.get("SESSION_SECRET_FILE") or None,
+        owner_session_secret_id=env.get("OWNER_SESSION_SECRET_ID") or None,
+        owner_session_secret_file=env.get("OWNER_SESSION_SECRET_FILE") or None,
         receipt_secret_id=env.get("RECEIPT_SECRET_ID") or None,
         receipt_secret_file=env.get("RECEIPT_SECRET_FILE") or None,
         limits=_limits(env),

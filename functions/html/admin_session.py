@@ -5,10 +5,12 @@ Every section is a page under /admin. A failed action shows its error above the 
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
+from functions.html.form_actions import Flash as Flash
+from functions.html.form_actions import run_action
 from functions.html.responses import cookie, page, see_other
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
@@ -24,7 +26,7 @@ from shared.access.sessions import (
     open_session,
 )
 from shared.db import now
-from shared.errors import RequestError, TooManyRequests, Unauthorized
+from shared.errors import TooManyRequests, Unauthorized
 from shared.submissions.pause import find_pause
 
 SESSION = "session"
@@ -68,15 +70,6 @@ DONE = {
 AUDIT_PREVIEW = 8  # entries below every section; /admin/audit has more
 
 
-class Flash(NamedTuple):
-    """The result of an action, shown above the panels."""
-
-    done: str | None = None
-    problem: str | None = None
-    typed: Mapping[str, str] = {}
-    status: int = 200
-
-
 Show = Callable[[Request, Session, Flash], Awaitable[Answer]]
 Action = Callable[[Session, dict[str, str]], Awaitable[str]]  # returns a key of DONE
 
@@ -96,14 +89,7 @@ def section(show: Show, *query: str) -> Route:
 
 async def act(request: Request, path: str, show: Show, action: Action) -> Answer:
     """Redirects to the section when done; renders the section with the error otherwise."""
-    session = await signed_in(request)
-    form = request.form()
-    try:
-        done = await action(session, form)
-    except RequestError as error:
-        flash = Flash(problem=str(error), typed=form, status=STATUS[type(error)])
-        return await show(request, session, flash)
-    return see_other(f"{path}{'&' if '?' in path else '?'}done={done}")
+    return await run_action(request, await signed_in(request), path, show, action)
 
 
 async def section_page(

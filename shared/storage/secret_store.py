@@ -1,6 +1,6 @@
 """Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes. The key
-that signs admin sessions is a secret of its own, which only the function of the admin pages is given, and so is the key
-that signs receipts, which only functions that publish are given.
+that signs admin sessions is a secret of its own, which only the function of the admin pages is given. So is the key that
+signs sessions of owners, and the key that signs receipts, which only functions that publish are given.
 
 No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
 never "no secret": every caller fails closed.
@@ -46,6 +46,10 @@ class SessionSecret(msgspec.Struct, frozen=True, rename="camel"):
     session_key: Key
 
 
+class OwnerSessionSecret(SessionSecret, frozen=True, rename="camel"):
+    pass
+
+
 class ReceiptSecret(msgspec.Struct, frozen=True, rename="camel"):
     receipt_key: Key
 
@@ -59,6 +63,8 @@ class Secrets(Protocol):
 
     async def get_session_key(self) -> str: ...
 
+    async def get_owner_session_key(self) -> str: ...
+
 
 Read = Callable[[], Awaitable[str]]
 
@@ -70,10 +76,12 @@ class CachedSecrets:
         now: Callable[[], float] = time.monotonic,
         read_session_secret: Read | None = None,
         read_receipt_secret: Read | None = None,
+        read_owner_session_secret: Read | None = None,
     ) -> None:
         self._read = read
         self._read_receipt_secret = read_receipt_secret
         self._read_session_secret = read_session_secret
+        self._read_owner_session_secret = read_owner_session_secret
         self._now = now
         self._values: dict[type, tuple[float, Any]] = {}
 
@@ -84,6 +92,11 @@ class CachedSecrets:
         if self._read_session_secret is None:
             raise Unavailable("This function has no key for admin sessions.")
         return (await self._cached(self._read_session_secret, SessionSecret)).session_key
+
+    async def get_owner_session_key(self) -> str:
+        if self._read_owner_session_secret is None:
+            raise Unavailable("This function has no key for sessions of owners.")
+        return (await self._cached(self._read_owner_session_secret, OwnerSessionSecret)).session_key
 
     async def find_receipt_key(self) -> str | None:
         if self._read_receipt_secret is None:
@@ -103,11 +116,13 @@ def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any
         return partial(asyncio.to_thread, _read_file, file) if file else partial(_read_from_aws, wire, secret_id)
 
     session_id, session_file = settings.session_secret_id, settings.session_secret_file
+    owner_id, owner_file = settings.owner_session_secret_id, settings.owner_session_secret_file
     receipt_id, receipt_file = settings.receipt_secret_id, settings.receipt_secret_file
     return CachedSecrets(
         reader(settings.secrets_file, settings.secret_id),
         read_session_secret=reader(session_file, session_id or "") if session_id or session_file else None,
         read_receipt_secret=reader(receipt_file, receipt_id or "") if receipt_id or receipt_file else None,
+        read_owner_session_secret=reader(owner_file, owner_id or "") if owner_id or owner_file else None,
     )
 
 

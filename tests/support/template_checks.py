@@ -26,17 +26,28 @@ GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function
 # --- who reads which setting ----------------------------------------------------------------------------------------
 
 SET_BY_LAMBDA = {"AWS_REGION"}
-LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "SESSION_SECRET_FILE", "RECEIPT_SECRET_FILE", "TIME_SCALE"}
+LOCAL_ONLY = {
+    "AWS_ENDPOINT_URL",
+    "SECRETS_FILE",
+    "SESSION_SECRET_FILE",
+    "OWNER_SESSION_SECRET_FILE",
+    "RECEIPT_SECRET_FILE",
+    "TIME_SCALE",
+}
 PUBLISHING = ["AdminApi", "AdminPages", "Consumer", "StuckScan"]
 # With the key of admin sessions any function could sign one, with that of receipts any receipt.
-ONLY_FOR = {"SESSION_SECRET_ID": ["AdminPages"], "RECEIPT_SECRET_ID": PUBLISHING}
+ONLY_FOR = {
+    "SESSION_SECRET_ID": ["AdminPages"],
+    "OWNER_SESSION_SECRET_ID": ["OwnerPages"],
+    "RECEIPT_SECRET_ID": PUBLISHING,
+}
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 
 INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries beside its keys; None: nothing
 ALARM = "AWS::CloudWatch::Alarm"
 STACK_NAME = {"Ref": "AWS::StackName"}
 ALARM_ACTIONS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
-RETAINED = ("Table", "Content", "Secret", "SessionSecret", "ReceiptSecret")
+RETAINED = ("Table", "Content", "Secret", "SessionSecret", "OwnerSessionSecret", "ReceiptSecret")
 
 
 def problems_of(template: Template) -> Problems:
@@ -201,7 +212,7 @@ def safety_problems(template: Template) -> Problems:
     ]
     if "AccessControl" in bucket or "WebsiteConfiguration" in bucket:
         problems.append("the bucket is open to others")
-    for name, key in (("Secret", "signingKey"), ("SessionSecret", "sessionKey")):
+    for name, key in (("Secret", "signingKey"), ("SessionSecret", "sessionKey"), ("OwnerSessionSecret", "sessionKey")):
         secret = _properties(template, name)
         if "SecretString" in secret or secret.get("GenerateSecretString", {}).get("GenerateStringKey") != key:
             problems.append(f"the key in {name} is not generated")

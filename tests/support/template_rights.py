@@ -54,6 +54,13 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "SubmissionQueue": {"sqs:SendMessage"},  # what an owner reopens
         "Secret": {"secretsmanager:GetSecretValue"},
     },
+    "OwnerPages": {
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # challenges that were met
+        "Content/content/*": {"s3:GetObject"},  # evidence, rescans
+        "SubmissionQueue": {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+        "OwnerSessionSecret": {"secretsmanager:GetSecretValue"},
+    },
     "Pages": {
         "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
         "Table/index/list": QUERY,
