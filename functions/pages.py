@@ -48,10 +48,5 @@ def every_route() -> list[str]:
 
     operations = [f"{method} {path}" for method, path, _ in contract.operations()]
     clients = (artifacts, clawhub, marketplace, mcp, npm, skills_cli)
-    return [
-        *operations,
-        *ROUTES,
-        *admin_sections.ROUTES,
-        *owner_pages.ROUTES,
-        *(route for client in clients for route in client.ROUTES),
-    ]
+    pages = (ROUTES, admin_sections.ROUTES, owner_pages.ROUTES, *(client.ROUTES for client in clients))
+    return [*operations, *(route for routes in pages for route in routes)]

@@ -62,6 +62,8 @@ DONE = {
     "delete-skill": "Deleted. Its name cannot be reused.",
     "yank-skill": "Version yanked.",
     "unyank-skill": "Version unyanked.",
+    "confirm-report": "Report confirmed. It lowers the trust score until it is resolved.",
+    "appeal": "Appeal answered. The owner sees your answer.",
     "settle": "Report resolved. It no longer lowers the trust score.",
     "list": "Added to the blocklist and removed from the marketplace.",
     "unlist": "Removed from the blocklist. Skills it blocked stay blocked until an admin unblocks them.",

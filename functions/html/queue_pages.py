@@ -11,6 +11,7 @@ from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
 from shared.errors import InvalidRequest, NotFound
+from shared.evidence.appeal_store import get_appeals
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.records.submissions import State, Submission
 from shared.storage.documents import stamp
@@ -82,12 +83,13 @@ async def submission(request: Request) -> Answer:
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    snapshot, pause, (receipt, files) = await asyncio.gather(
-        _snapshot_for(record, at), find_pause(), get_evidence(record)
+    snapshot, pause, appeals, (receipt, files) = await asyncio.gather(
+        _snapshot_for(record, at), find_pause(), get_appeals(record.id), get_evidence(record)
     )
     place = views.places([record], snapshot).get(record.id)
     shown = views.submission_view(record, history, at, place, receipt, files)
-    return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
+    about = {"submission": record, "pause": pause, "appeals": appeals}
+    return page(request, "submission.html", at, since=stamp(at), **about, **shown)
 
 
 async def set_theme(request: Request) -> Answer:

@@ -138,6 +138,7 @@ class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     name: str
     installs: int = 0
     open_reports: int = 0
+    confirmed_reports: int = 0  # of the open ones: only these cost trust
     category: str = ""  # in whose order by installs it is, in lower case
     record_version: int = 0  # 0: nothing is stored yet
 

@@ -1,6 +1,6 @@
 """Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes. The key
-that signs admin sessions is a secret of its own, which only the function of the admin pages is given. So is the key that
-signs sessions of owners, and the key that signs receipts, which only functions that publish are given.
+that signs admin sessions is a secret of its own, which only the function of the admin pages is given. So are the key of
+owners' sessions, for their pages, and the key that signs receipts, for functions that publish.
 
 No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
 never "no secret": every caller fails closed.

@@ -59,6 +59,7 @@ ROLES = {
     },
     f"POST {ADMIN}/skills/rescan": "admin",
     f"GET {ADMIN}/reports": "reviewer",
+    f"POST {ADMIN}/reports/{{id}}/confirm": "reviewer",
     f"POST {ADMIN}/reports/{{id}}/settle": "admin",
     f"GET {ADMIN}/audit": "reviewer",
     f"POST {ADMIN}/rebuild-index": "admin",
