@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime
+from typing import Any
 
 from functions.api.list_query import filter_of, not_served, read_list_query
 from functions.html.evidence import get_evidence
@@ -88,7 +89,7 @@ async def submission(request: Request) -> Answer:
     )
     place = views.places([record], snapshot).get(record.id)
     shown = views.submission_view(record, history, at, place, receipt, files)
-    about = {"submission": record, "pause": pause, "appeals": appeals}
+    about: dict[str, Any] = {"submission": record, "pause": pause, "appeals": appeals}
     return page(request, "submission.html", at, since=stamp(at), **about, **shown)
 
 

@@ -11,7 +11,7 @@ from tests.faults.fault_table import Row, level_of, rows
 from tests.faults.guards import GUARDS
 from tests.support.marked_tests import marked_tests
 
-IDS = [f"R{n:02}" for n in range(1, 38)] + [f"S{n:02}" for n in range(1, 45)]
+IDS = [f"R{n:02}" for n in range(1, 38)] + [f"S{n:02}" for n in range(1, 48)]
 GUARD_NAMES = [guard.name for guard in (*GUARDS, *ATTACK_GUARDS)]
 
 

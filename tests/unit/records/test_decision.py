@@ -110,7 +110,7 @@ def test_certification_is_what_the_evidence_carries():
 
 YOUNG = Community()
 ESTABLISHED = Community(age=timedelta(days=91), installs=101)
-SUSPECT = Community(has_open_report=True, was_ever_blocked=True)
+SUSPECT = Community(has_confirmed_report=True, was_ever_blocked=True)
 
 
 @pytest.mark.parametrize(
