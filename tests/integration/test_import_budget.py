@@ -21,7 +21,7 @@ BUDGETS = {
     "owner_pages": 330,
     "webhooks": 152,
     "pages": 318,
-    "admin_pages": 330,
+    "admin_pages": 340,
     "consumer": 183,
     "dead_letters": 180,
     "stuck_scan": 178,
