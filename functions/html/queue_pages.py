@@ -22,7 +22,7 @@ from shared.submissions.queue_position import QueueSnapshot, Waiting, get_queue_
 from shared.submissions.submission_list import Listing, ListQuery, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission
-from shared.web import charts, views
+from shared.web import charts, labels, views
 from shared.web.assets import find_asset
 
 ROWS = 50
@@ -80,7 +80,7 @@ async def queue(request: Request) -> Answer:
 
 
 async def submission(request: Request) -> Answer:
-    request.allow_query()
+    request.allow_query("sent")
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
@@ -89,7 +89,8 @@ async def submission(request: Request) -> Answer:
     )
     place = views.places([record], snapshot).get(record.id)
     shown = views.submission_view(record, history, at, place, receipt, files)
-    about: dict[str, Any] = {"submission": record, "pause": pause, "appeals": appeals}
+    sent_again = labels.SENT_AGAIN.get(request.query.get("sent", ""))
+    about: dict[str, Any] = {"submission": record, "pause": pause, "appeals": appeals, "sent_again": sent_again}
     return page(request, "submission.html", at, since=stamp(at), **about, **shown)
 
 

@@ -1,4 +1,4 @@
-"""S46: sessions of owners on their pages."""
+"""S45: sessions of owners on their pages."""
 
 import re
 
@@ -29,7 +29,7 @@ async def signed_in(env, repo="acme/skills", repo_id=1000) -> tuple[str, str]:
     return cookie, csrf_token_in((await call(env, "GET /owner", cookies=[cookie])).text)
 
 
-@pytest.mark.requirement("S46")
+@pytest.mark.requirement("S45")
 async def test_a_session_of_an_owner_is_none_of_an_operator_and_the_other_way_round(env):
     cookie, _ = await signed_in(env)
     theirs, _ = await signed_in_operator(env)
@@ -47,7 +47,7 @@ async def _signed_as_operator(claims: str) -> str:
     return await _sign(ADMIN, ADMIN, claims)
 
 
-@pytest.mark.requirement("S46")
+@pytest.mark.requirement("S45")
 async def test_a_form_of_an_owner_needs_the_token_of_its_session(env):
     cookie, csrf_token = await signed_in(env)
     _, other = await signed_in(env, "other/skills", 2000)
@@ -60,7 +60,7 @@ async def test_a_form_of_an_owner_needs_the_token_of_its_session(env):
     assert (sent.status, sent.headers["location"]) == (303, "/owner?done=withdraw")
 
 
-@pytest.mark.requirement("S46")
+@pytest.mark.requirement("S45")
 async def test_a_revoked_token_ends_its_session(env):
     secret = await stored_owner_token(env, "acme/skills", 1000)
     token = await within(env, lambda: find_owner_token(secret))

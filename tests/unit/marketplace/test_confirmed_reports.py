@@ -1,4 +1,4 @@
-"""S47: trust that cannot be moved by a stranger."""
+"""S46: trust that cannot be moved by a stranger."""
 
 import pytest
 
@@ -24,7 +24,7 @@ async def score(env) -> int | None:
     return await within(env, read)
 
 
-@pytest.mark.requirement("S47")
+@pytest.mark.requirement("S46")
 async def test_a_report_costs_no_trust_until_a_reviewer_confirms_it(env):
     await owned_skill(env)
     before = await score(env)
@@ -38,7 +38,7 @@ async def test_a_report_costs_no_trust_until_a_reviewer_confirms_it(env):
     assert (counts.open_reports, counts.confirmed_reports) == (2, 0)
 
 
-@pytest.mark.requirement("S47")
+@pytest.mark.requirement("S46")
 async def test_a_blocked_skill_shows_no_score_and_no_badge(env):
     await owned_skill(env, is_blocked=True, block_reason="It steals.")
     assert await score(env) is None
