@@ -46,8 +46,9 @@ handler = http_handler(ROUTES, error_page)
 def every_route() -> list[str]:
     """Of the whole platform. The API's operations spell out what the gateway routes as /skills/{proxy+}."""
     from functions.clients import artifacts, clawhub, marketplace, mcp, npm, skills_cli  # here: only errors need them
-    from functions.html import admin_sections
+    from functions.html import admin_sections, owner_pages
 
     operations = [f"{method} {path}" for method, path, _ in contract.operations()]
     clients = (artifacts, clawhub, marketplace, mcp, npm, skills_cli)
-    return [*operations, *ROUTES, *admin_sections.ROUTES, *(route for client in clients for route in client.ROUTES)]
+    pages = (ROUTES, admin_sections.ROUTES, owner_pages.ROUTES, *(client.ROUTES for client in clients))
+    return [*operations, *(route for routes in pages for route in routes)]

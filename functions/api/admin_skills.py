@@ -141,6 +141,12 @@ async def get_reports(request: Request, query: ReportQuery) -> Answer:
     return Answer(ReportList([report_of(report) for report in page.reports], cursor, page.failed))
 
 
+@operation("Confirm a report", gives=ReportRow, role="reviewer", refuses=(404, 409))
+async def confirm_report(request: Request, body: WithReason, by: AdminToken) -> Answer:
+    """It lowers the trust score until it is resolved. Before, it changes no score: anyone can send a report."""
+    return Answer(report_of(await skill_decisions.confirm_report(request.path["id"], by, body.reason)))
+
+
 @operation("Resolve a report", gives=ReportRow, role="admin", refuses=(404, 409))
 async def resolve_report(request: Request, body: WithReason, by: AdminToken) -> Answer:
     """`reason` is the resolution. 409 `already_settled` if it is already resolved."""
@@ -159,5 +165,6 @@ ROUTES = {
     f"POST {SKILL}/rescan": rescan_skill,
     f"POST {SKILL}/delete": delete_skill,
     "GET /api/v1/admin/reports": get_reports,
+    "POST /api/v1/admin/reports/{id}/confirm": confirm_report,
     "POST /api/v1/admin/reports/{id}/settle": resolve_report,
 }

@@ -35,7 +35,7 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     description: str
     cert_tier: str
     trust_tier: TrustTier
-    trust_score: int
+    trust_score: Annotated[int | None, msgspec.Meta(description="Null for a blocked skill.")]
     cert_score: int | None
     current_version: str
     repo_url: str | None
@@ -271,7 +271,7 @@ def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
         "cert_tier": skill.cert_tier,
         "trust_tier": signals.trust.tier,
         "trust_score": signals.trust.score,
-        "cert_score": skill.score,
+        "cert_score": None if skill.is_blocked else skill.score,
         "current_version": skill.current_version,
         "repo_url": skill.repo_url,
         "owner_slug": name.owner if skill.repo_url else None,

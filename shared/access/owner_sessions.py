@@ -4,12 +4,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from shared.access.owners import OwnerToken, find_stored_token
-from shared.access.sessions import SESSION_TTL, csrf_token_of, find_signed_in, seal
+from shared.access.sessions import OWNER, SESSION_TTL, csrf_token_of, find_signed_in, seal
 from shared.db import now
 from shared.records.owners import Owner
 from shared.settings import find_whole_number
-
-_PURPOSE = "owner session"
 
 
 class OwnerSession(NamedTuple):
@@ -21,15 +19,15 @@ class OwnerSession(NamedTuple):
 
 async def open_owner_session(token: OwnerToken) -> str:
     """The cookie of a new session with a token that was just issued or identified."""
-    return await seal(_PURPOSE, f"{token.repo_id}:{token.sha256}", min(now() + SESSION_TTL, token.expires_at))
+    return await seal(OWNER, f"{token.repo_id}:{token.sha256}", min(now() + SESSION_TTL, token.expires_at))
 
 
 async def find_owner_session(cookie: str | None) -> OwnerSession | None:
-    found = await find_signed_in(_PURPOSE, cookie, _find_token)
+    found = await find_signed_in(OWNER, cookie, _find_token)
     if found is None:
         return None
     token, claims = found
-    return OwnerSession(token.owner, token, await csrf_token_of(cookie or ""), claims.expires_at)
+    return OwnerSession(token.owner, token, await csrf_token_of(cookie or "", OWNER), claims.expires_at)
 
 
 async def _find_token(subject: str) -> OwnerToken | None:

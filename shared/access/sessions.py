@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from shared.access.auth import find_token, identify
-from shared.access.signing import is_same, sign_for_session
+from shared.access.signing import is_same, sign_for_owner_session, sign_for_session
 from shared.db import get_kv, now
 from shared.errors import Forbidden
 from shared.storage.documents import encode
@@ -21,6 +21,7 @@ from shared.storage.kv import Key, Put
 from shared.storage.secret_store import AdminToken
 
 SESSION_TTL = timedelta(hours=8)
+ADMIN, OWNER = "session", "owner session"  # the purposes
 T = TypeVar("T")
 
 
@@ -39,17 +40,17 @@ class Claims(msgspec.Struct, frozen=True):
 
 async def open_session(token: str, ip: str) -> str:
     """The cookie of a new session: never the token itself."""
-    return await seal(_ADMIN, (await identify(token, ip)).sha256, now() + SESSION_TTL)
+    return await seal(ADMIN, (await identify(token, ip)).sha256, now() + SESSION_TTL)
 
 
 async def find_session(cookie: str | None) -> Session | None:
-    found = await find_signed_in(_ADMIN, cookie, find_token)
+    found = await find_signed_in(ADMIN, cookie, find_token)
     return Session(found[0], await csrf_token_of(cookie or ""), found[1].expires_at) if found else None
 
 
 async def seal(purpose: str, subject: str, expires_at: datetime) -> str:
     claims = base64.urlsafe_b64encode(msgspec.json.encode(Claims(subject, expires_at))).decode()
-    return f"{claims}.{await sign_for_session(purpose, claims)}"
+    return f"{claims}.{await _sign(purpose, purpose, claims)}"
 
 
 async def find_signed_in(
@@ -69,22 +70,23 @@ async def end_session(cookie: str, expires_at: datetime) -> None:
     await get_kv().put(Put(_ended_key(cookie), encode({"at": now()}), {"expiresAt": until}))
 
 
-async def csrf_token_of(cookie: str) -> str:
+async def csrf_token_of(cookie: str, kind: str = ADMIN) -> str:
     """Sent by every form: another site can make a browser send the cookie, but does not know this."""
-    return await sign_for_session("form", cookie)
+    return await _sign(kind, "form", cookie)
 
 
-async def check_csrf_token(cookie: str | None, csrf_token: str | None) -> None:
-    if not cookie or not is_same(await csrf_token_of(cookie), csrf_token or ""):
+async def check_csrf_token(cookie: str | None, csrf_token: str | None, kind: str = ADMIN) -> None:
+    if not cookie or not is_same(await csrf_token_of(cookie, kind), csrf_token or ""):
         raise Forbidden("This form has expired or was not opened here. Reload the page.", code="form_expired")
 
 
-_ADMIN = "session"
+async def _sign(kind: str, purpose: str, text: str) -> str:
+    return await (sign_for_owner_session if kind == OWNER else sign_for_session)(purpose, text)
 
 
 async def _read(purpose: str, cookie: str) -> Claims | None:
     claims, _, signature = cookie.partition(".")
-    if not is_same(await sign_for_session(purpose, claims), signature):
+    if not is_same(await _sign(purpose, purpose, claims), signature):
         return None
     return msgspec.json.decode(base64.urlsafe_b64decode(claims), type=Claims)
 

@@ -53,7 +53,7 @@ async def sweep() -> SweepReport:
     state = await get_sweep_state()
     state, enrolled = await _enrol(state)
     due = await get_due_repos(now(), SWEEP_LIMIT + 1)
-    tick = _Tick(state, bool((await get_secrets().get()).github_token))
+    tick = _Tick(state, bool((await get_secrets().get()).all_github_tokens))
     await tick.look_at_all(due[:SWEEP_LIMIT])
     await put_sweep_state(tick.state_after(now()))
     report = SweepReport(

@@ -120,13 +120,15 @@ def version_metadata_of(skill: "Skill | VersionMetadata") -> dict[str, Any]:
 
 
 def new_permissions(before: "Skill | None", after: "Skill") -> tuple[str, ...]:
-    """What a new version may do beyond the one before. Of an older release only the kinds are known."""
+    """What a new version may do, or asks to be allowed, beyond the one before. Of an older release only the kinds of
+    capabilities are known."""
     if before is None:
         return ()
     if before.permissions is None:
         return tuple(name for name in after.capabilities if name not in before.capabilities)
-    known = {*before.permissions}
-    return tuple(line for line in after.permissions or () if line not in known)
+    observed = (line for line in after.permissions or () if line not in before.permissions)
+    declared = (tool for tool in after.allowed_tools if tool not in before.allowed_tools)
+    return (*observed, *(f"allowed-tools: {tool}" for tool in declared))
 
 
 def set_by_owner(skill: "Skill | None") -> dict[str, Any]:
@@ -141,6 +143,7 @@ class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     name: str
     installs: int = 0
     open_reports: int = 0
+    confirmed_reports: int = 0  # of the open ones: only these cost trust
     category: str = ""  # in whose order by installs it is, in lower case
     record_version: int = 0  # 0: nothing is stored yet
 

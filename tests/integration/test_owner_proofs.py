@@ -1,4 +1,4 @@
-"""Proving a repository against the stub GitHub. S44: a proof cannot be replayed, moved, or met by a stranger."""
+"""Proving a repository against the stub GitHub. S39: a proof cannot be replayed, moved, or met by a stranger."""
 
 import json
 
@@ -39,7 +39,7 @@ def write_word(repo, word: str, **more) -> None:
     repo.commit({**SKILL, PROOF_PATH: f"{word}\n"}, **more)
 
 
-@pytest.mark.requirement("S44")
+@pytest.mark.requirement("S39")
 async def test_the_word_at_the_head_of_the_default_branch_gives_a_token(env, github):
     challenge = await challenge_for(env, REPO)
     assert (await prove(env, challenge))["error"]["code"] == "not_proven"
@@ -53,7 +53,7 @@ async def test_the_word_at_the_head_of_the_default_branch_gives_a_token(env, git
     assert challenge["challengeId"] not in stored
 
 
-@pytest.mark.requirement("S44")
+@pytest.mark.requirement("S39")
 async def test_a_challenge_is_met_once(env, github):
     challenge = await challenge_for(env, REPO)
     write_word(github.repos[REPO], challenge["word"])
@@ -61,7 +61,7 @@ async def test_a_challenge_is_met_once(env, github):
     assert (await prove(env, challenge))["error"]["code"] == "challenge_expired"
 
 
-@pytest.mark.requirement("S44")
+@pytest.mark.requirement("S39")
 async def test_a_challenge_expires(env, github):
     challenge = await challenge_for(env, REPO)
     write_word(github.repos[REPO], challenge["word"])
@@ -69,14 +69,14 @@ async def test_a_challenge_expires(env, github):
     assert (await prove(env, challenge))["error"]["code"] == "challenge_expired"
 
 
-@pytest.mark.requirement("S44")
+@pytest.mark.requirement("S39")
 async def test_the_word_alone_which_everybody_can_read_gives_nothing(env, github):
     challenge = await challenge_for(env, REPO)
     write_word(github.repos[REPO], challenge["word"])
     assert (await prove(env, {"challengeId": challenge["word"]}))["error"]["code"] == "challenge_expired"
 
 
-@pytest.mark.requirement("S44")
+@pytest.mark.requirement("S39")
 async def test_the_word_of_one_repository_proves_no_other(env, github):
     """A stranger who can write to a repository of their own cannot prove somebody else's with it."""
     own = github.repo("mallory/fork", SKILL, id=2000)
@@ -87,7 +87,7 @@ async def test_the_word_of_one_repository_proves_no_other(env, github):
     assert (await prove(env, challenge))["error"]["code"] == "repository_changed"
 
 
-@pytest.mark.requirement("S44")
+@pytest.mark.requirement("S39")
 @pytest.mark.parametrize("where", ["a fork", "another branch", "an older commit"])
 async def test_a_commit_that_is_not_the_head_of_the_default_branch_proves_nothing(env, github, where):
     repo = github.repos[REPO]
@@ -102,7 +102,7 @@ async def test_a_commit_that_is_not_the_head_of_the_default_branch_proves_nothin
     assert (await prove(env, challenge))["error"]["code"] == "not_proven"
 
 
-@pytest.mark.requirement("S44")
+@pytest.mark.requirement("S39")
 async def test_a_word_among_other_text_proves_nothing(env, github):
     challenge = await challenge_for(env, REPO)
     write_word(github.repos[REPO], f"{challenge['word']}\nmore")

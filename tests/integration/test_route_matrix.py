@@ -59,6 +59,7 @@ ROLES = {
     },
     f"POST {ADMIN}/skills/rescan": "admin",
     f"GET {ADMIN}/reports": "reviewer",
+    f"POST {ADMIN}/reports/{{id}}/confirm": "reviewer",
     f"POST {ADMIN}/reports/{{id}}/settle": "admin",
     f"GET {ADMIN}/audit": "reviewer",
     f"POST {ADMIN}/rebuild-index": "admin",
@@ -101,7 +102,7 @@ PUBLIC_PAGES = re.compile(
 # For programs that install skills: public and read-only, like the pages.
 PUBLIC_CLIENTS = re.compile(
     r"/api/search|/mcp|/\.well-known/clawhub\.json|/marketplace\.json|/(artifacts|clawhub|marketplace|npm)/.*"
-    r"|/\{owner\}/\{repo\}/(\{skill\}/)?\.well-known/agent-skills/index\.json"
+    r"|/\{owner\}/\{repo\}/(\{skill\}/(\{version\}/)?)?\.well-known/agent-skills/index\.json"
 )
 LET_IN = {
     "reviewer": ("reviewer", "admin"),
@@ -126,7 +127,7 @@ def needs(route: str) -> str:
         return "an owner"
     if route in OF_ITS_OWNER:
         return "its owner"
-    if path.startswith("/admin"):
+    if path.startswith(("/admin", "/owner")):
         return "a session"
     public = (PUBLIC_API, PUBLIC_PAGES, PUBLIC_CLIENTS)
     if route == "$default" or any(paths.fullmatch(path) for paths in public):

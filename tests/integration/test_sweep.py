@@ -57,7 +57,7 @@ async def skill_of(env, name: str = NAME):
     return await within(env, lambda: find_skill(name))
 
 
-@pytest.mark.requirement("S49")
+@pytest.mark.requirement("S38")
 async def test_a_repository_that_changed_hands_is_held_in_the_next_tick_on_every_surface(env, stub):
     stub.repo("acme/skills", {"pdf/SKILL.md": skill_md("pdf"), "csv/SKILL.md": skill_md("csv")}, id=1000)
     await publish(env)
@@ -95,7 +95,7 @@ async def test_a_repository_that_changed_hands_is_held_in_the_next_tick_on_every
     assert {(one.event.type, one.event.repo_id) for one in events[:2]} == {("skill.changed_hands", 1000)}
 
 
-@pytest.mark.requirement("S49")
+@pytest.mark.requirement("S38")
 async def test_a_name_that_leads_back_restores_what_was_held(env, stub):
     old = stub.repo("acme/skills", {"pdf/SKILL.md": skill_md("pdf")}, id=1000)
     await publish(env)
@@ -214,7 +214,7 @@ class BreaksOff(MemoryKV):
         await super().put(put)
 
 
-@pytest.mark.requirement("S49")
+@pytest.mark.requirement("S38")
 async def test_a_tick_that_is_cut_off_is_made_up_for_by_the_next_one(stub):
     env = memory_env(BreaksOff, github_api_url=stub.url)
     env.clock.time = datetime.now(UTC)

@@ -300,6 +300,9 @@ class FixedSecrets:
     async def get_session_key(self) -> str:
         return "s" * 64
 
+    async def get_owner_session_key(self) -> str:
+        return "o" * 64
+
     async def get(self) -> SecretValues:
         tokens = [
             AdminToken(role, role, hashlib.sha256(f"{ADMIN_TOKEN}-{role}".encode()).hexdigest())

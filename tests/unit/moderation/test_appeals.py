@@ -82,7 +82,7 @@ async def test_an_upheld_appeal_changes_nothing_else_and_another_one_may_follow(
     assert await within(env, lambda: open_appeal(submission.id, OWNER, [Objection("The decision is wrong.")]))
 
 
-@pytest.mark.requirement("S45")
+@pytest.mark.requirement("S44")
 async def test_there_is_one_open_appeal_per_skill_and_content(env):
     submission = await refused(env)
     attempts = [open_appeal(submission.id, OWNER, [Objection("Wrong.")]) for _ in range(3)]
@@ -90,7 +90,7 @@ async def test_there_is_one_open_appeal_per_skill_and_content(env):
     assert sorted(type(one).__name__ for one in results) == ["Appeal", "Conflict", "Conflict"]
 
 
-@pytest.mark.requirement("S45")
+@pytest.mark.requirement("S44")
 async def test_only_the_owner_appeals_and_only_against_what_was_refused(env):
     submission = await refused(env)
     with pytest.raises(Forbidden):
@@ -99,7 +99,7 @@ async def test_only_the_owner_appeals_and_only_against_what_was_refused(env):
         await within(env, lambda: open_appeal(submission.id, OWNER, [Objection("Wrong.", "NO-SUCH-RULE")]))
 
 
-@pytest.mark.requirement("S45")
+@pytest.mark.requirement("S44")
 async def test_a_reviewer_cannot_overturn_what_takes_an_admin(env):
     submission = await refused(env)
     if submission.state is not State.TIER1_FAILED:

@@ -1,4 +1,4 @@
-"""What owners do with what is theirs, and that nobody else does. S45: another owner, an operator's decision."""
+"""What owners do with what is theirs, and that nobody else does. S44: another owner, an operator's decision."""
 
 import json
 
@@ -50,7 +50,7 @@ async def test_a_cancelled_submission_is_dequeued_by_its_owner_who_may_reopen_it
     assert audited(env) == [f"owner:acme/skills cancel {waiting.id}", f"owner:acme/skills reopen {waiting.id}"]
 
 
-@pytest.mark.requirement("S45")
+@pytest.mark.requirement("S44")
 async def test_what_an_operator_took_out_of_the_queue_stays_out_also_after_an_owner_once_cancelled_it(env):
     waiting = await owned_submission(env)
     await within(env, lambda: decide.cancel(waiting.id, OWNER, WHY))
@@ -67,7 +67,7 @@ async def test_only_what_waits_is_cancelled(env):
         await within(env, lambda: decide.cancel(held.id, OWNER, WHY))
 
 
-@pytest.mark.requirement("S45")
+@pytest.mark.requirement("S44")
 @pytest.mark.parametrize("stranger", [OTHER, RECREATED], ids=["another repository", "the same name, another id"])
 async def test_nobody_acts_on_what_belongs_to_another_id(env, stranger):
     waiting = await owned_submission(env)
@@ -99,7 +99,7 @@ async def test_a_withdrawn_skill_can_be_seen_but_not_installed_until_it_is_resto
     assert audited(env) == [f"owner:acme/skills {action} {NAME}" for action in ("withdraw", "restore")]
 
 
-@pytest.mark.requirement("S45")
+@pytest.mark.requirement("S44")
 async def test_an_owner_restores_what_an_owner_withdrew_and_not_what_an_operator_yanked(env):
     await owned_skill(env)
     assert (await within(env, lambda: decide.withdraw(NAME, OWNER, WHY, "1.0.0"))).is_yanked
@@ -153,7 +153,7 @@ async def test_a_transfer_to_a_published_skill_is_known_there(env):
     assert target.transferred_from == NAME
 
 
-@pytest.mark.requirement("S45")
+@pytest.mark.requirement("S44")
 async def test_no_skill_is_transferred_to_a_name_of_somebody_else(env):
     await owned_skill(env)
     await put_skills(env.kv, a_skill("other/skills/pdf", 1, repo_id=9))
