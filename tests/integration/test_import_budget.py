@@ -16,7 +16,7 @@ BUDGETS = {
     "submissions_api": 155,
     "skills_api": 173,
     "registry": 188,
-    "admin_api": 222,
+    "admin_api": 225,
     "owner_api": 222,
     "owner_pages": 330,
     "webhooks": 152,
