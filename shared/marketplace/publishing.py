@@ -18,6 +18,7 @@ from shared.marketplace.external_scan_dispatch import configured_scanners, dispa
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.manifest_store import manifest_of, manifest_put
 from shared.marketplace.near_copies import near_copy_puts
+from shared.marketplace.owner_marks import find_transfer_to
 from shared.marketplace.skill_admin import unblocked
 from shared.marketplace.skill_index import (
     first_put,
@@ -36,6 +37,7 @@ from shared.records.skills import (
     folder_spelled,
     new_permissions,
     next_version,
+    set_by_owner,
     version_metadata_of,
 )
 from shared.records.submissions import Change, State, Submission, move
@@ -43,6 +45,7 @@ from shared.scanner import ScanReport
 from shared.scanner.report import permissions_of
 from shared.storage.content import Files, content_hash_of
 from shared.storage.kv import ABSENT, Check, Write
+from shared.submissions.repo_watch import watch_put
 from shared.submissions.submission_store import commit, move_submission
 
 
@@ -58,7 +61,9 @@ class _Publication(NamedTuple):
     stored: StoredArtifacts = StoredArtifacts({}, "")  # of a new version
     attestation: str = ""
     manifest: Manifest | None = None
+    run: int = 0
     is_new_owner: bool = False
+    transferred_from: str | None = None  # of the first publication under a name that a skill was transferred to
 
 
 class _Obstacle(NamedTuple):
@@ -103,6 +108,13 @@ def deleted_reason(skill: Skill) -> str:
     )
 
 
+def transferred_reason(skill: Skill) -> str:
+    return (
+        f"The skill {skill.name} was transferred to {skill.transferred_to}: new versions are published under that name."
+        " Submit the repository it was transferred to."
+    )
+
+
 def _find_obstacle(
     submission: Submission, receipt: Receipt, current: Skill | None, stored_hash: str
 ) -> _Obstacle | None:
@@ -112,6 +124,8 @@ def _find_obstacle(
         return None
     if current.is_deleted:
         return _Obstacle(State.BLOCKED, deleted_reason(current), "person")
+    if current.transferred_to:
+        return _Obstacle(State.ON_HOLD, transferred_reason(current), "person")
     if current.submission_id != submission.id:
         reason = f"The name {current.name} is taken by the skill of submission {current.submission_id}."
         return _Obstacle(State.ON_HOLD, reason, "person")
@@ -135,13 +149,17 @@ async def _prepare(submission: Submission, receipt: Receipt, current: Skill | No
     stored = await store_artifacts(submission.skill_name, version, report.front_matter.description, files)
     diff = await _diff_summary(current, files)
     manifest = manifest_of(submission.skill_name, version, files)
-    publication = _Publication(current, True, version, diff, report, scanners, stored, manifest=manifest)
+    publication = _Publication(
+        current, True, version, diff, report, scanners, stored, manifest=manifest, run=submission.run
+    )
+    if current is None and (transfer := await find_transfer_to(submission.skill_name)):
+        publication = publication._replace(transferred_from=transfer.from_name)
     return publication._replace(attestation=await _attest(submission, receipt, publication))
 
 
 async def _attest(submission: Submission, receipt: Receipt, publication: _Publication) -> str:
     draft = msgspec.structs.replace(submission, published_version=publication.version)
-    version = _version_of(_skill_of(draft, publication.current, publication.report), publication)
+    version = _version_of(_skill_of(draft, publication), publication)
     return await store_attestation(
         version, receipt, submission.repo_url, submission.publish_as == State.VENDOR_APPROVED
     )
@@ -175,7 +193,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     current = publication.current
     if current and not publication.is_new:
         return _lifted(current, submission) if current.is_blocked_by_rule else [unchanged_check(current)]
-    skill = _skill_of(submission, current, publication.report)
+    skill = _skill_of(submission, publication)
     version = _version_of(skill, publication)
     writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]
     writes += [manifest_put(publication.manifest)] if publication.manifest else []
@@ -188,6 +206,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
         writes += [] if is_alike else look_alike_puts(skill.name)
         writes += owner_puts(skill.name) if publication.is_new_owner and not is_alike else []
         writes += [known_owner_put(skill.name)] if publication.is_new_owner else []
+    writes += [watch_put(submission.source, skill.updated_at)] if submission.repo_url else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 
@@ -197,7 +216,7 @@ async def _follow_up(publication: _Publication, published: Submission) -> None:
     if not publication.is_new:
         await dispatch_external_scans(published.skill_name, published.content_hash or "", publication.scanners)
         return
-    skill = _skill_of(published, current, publication.report)
+    skill = _skill_of(published, publication)
     may_have_moved = current is not None and (skill.category != current.category or bool(current.unindexed_since))
     await try_to_index(skill, may_have_moved)
 
@@ -215,7 +234,8 @@ def _lifted(current: Skill, submission: Submission) -> list[Write]:
     return skill_writes(current, lifted)
 
 
-def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:
+def _skill_of(submission: Submission, publication: _Publication) -> Skill:
+    current, report = publication.current, publication.report
     assert submission.content_hash  # what is published was scanned, and what is scanned is stored
     assert submission.published_version
     front_matter = report.front_matter
@@ -253,6 +273,7 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         was_blocked=current.was_blocked if current else False,
         yanked_content=current.yanked_content if current else (),
         unindexed_since=submission.updated_at,
+        **(set_by_owner(current) or {"transferred_from": publication.transferred_from}),
     )
 
 
@@ -263,6 +284,7 @@ def _version_of(skill: Skill, publication: _Publication) -> SkillVersion:
         content_hash=skill.content_hash,
         submission_id=skill.submission_id,
         created_at=skill.updated_at,
+        run=publication.run,
         cert_tier=skill.cert_tier,
         score=skill.score,
         commit=skill.commit,

@@ -22,7 +22,7 @@ from shared.evidence.receipt_store import (
     receipt_key,
 )
 from shared.github.archive import AnomalyKind
-from shared.marketplace.publishing import deleted_reason
+from shared.marketplace.publishing import deleted_reason, transferred_reason
 from shared.marketplace.skill_index import (
     decode_name,
     first_key,
@@ -196,6 +196,8 @@ async def _find_name_conflict(submission: Submission, skill: Skill | None, conte
         return None
     if skill.is_deleted:
         return deleted_reason(skill)
+    if skill.transferred_to:
+        return transferred_reason(skill)
     if content_hash in skill.yanked_content:
         return f"A version of {skill.name} with exactly this content was yanked. Submit it with the problem fixed."
     if skill.submission_id == submission.id:
@@ -296,6 +298,7 @@ def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
         "content_hash": receipt.content_hash,
         "unscanned": receipt.unscanned,
         "has_own_findings": bool(own_findings(receipt.report)),
+        "has_own_receipt": not receipt.is_reusable,
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
         "score": receipt.report.score if is_usable else None,
