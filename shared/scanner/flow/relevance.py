@@ -11,7 +11,7 @@ Imports = Callable[[str, Tracker], Iterator[str]]
 MAX_MODULES = 60
 
 
-class _Known:
+class _FilesLookedAt:
     """What was found out about the files of one skill, each of which is looked at once."""
 
     def __init__(self) -> None:
@@ -19,13 +19,13 @@ class _Known:
         self.files: dict[tuple[str, Imports], tuple[bool, bool, list[str]]] = {}  # a source, a sink, imports
 
 
-_known: WeakKeyDictionary[Tracker, _Known] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Tracker, _FilesLookedAt] = WeakKeyDictionary()
 
 
 def may_matter(script: Script, tracker: Tracker, imports: Imports, tests: tuple[Test, Test]) -> bool:
     """`tests` are for a source and for a sink, in lower case. A page is looked at once, however many blocks it has."""
     given = bool(script.stdin.origins) or any(value.origins for value in script.arguments) or tracker.has_written
-    known = _known.setdefault(tracker, _Known())
+    known = _known.setdefault(tracker, _FilesLookedAt())
     key = (script.path, given)
     if key not in known.answers:
         known.answers[key] = _names_both(script, tracker, known, imports, tests, given)
@@ -33,7 +33,7 @@ def may_matter(script: Script, tracker: Tracker, imports: Imports, tests: tuple[
 
 
 def _names_both(
-    script: Script, tracker: Tracker, known: _Known, imports: Imports, tests: tuple[Test, Test], given: bool
+    script: Script, tracker: Tracker, known: _FilesLookedAt, imports: Imports, tests: tuple[Test, Test], given: bool
 ) -> bool:
     has_source, has_sink = given, False
     waiting, seen = [script.path], {script.path}
