@@ -25,13 +25,19 @@ SAM := __SAM_CLI_APP_DIR=$(CURDIR)/.aws-sam/cli SAM_CLI_TELEMETRY=0 $(SAM_VENV)/
 STAGE ?= dev
 SAM_CONFIG_dev := default
 SAM_CONFIG_prod := prod
+STACK_dev := vskill-platform
+STACK_prod := vskill-platform-prod
+DEPLOYMENT := $(BIN)/python -m local.deployment
+OF_STACK = --stack "$(STACK_$(STAGE))" --stage "$(STAGE)"
+known_stage = test -n "$(SAM_CONFIG_$(STAGE))" || { echo "STAGE is '$(STAGE)'; it must be dev or prod." >&2; exit 1; }
 # Only Lambda's own version writes .pyc files that Lambda can use.
 PYTHON_OF_LAMBDA ?= python3.13
 
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run admin-token check test test-fast test-clients test-deep test-mutants soak bench corpus-score scanner-wheel screenshots format pins rules rule-pack build deploy external-scanner
+.PHONY: help setup run backup restore admin-token check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
+.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -49,14 +55,34 @@ setup: .venv/ready ## install everything into .venv
 	@$(call install_into,.venv,requirements-dev.txt)
 	@touch $@
 
+# Python compiles what is imported for the first time. The processes of a test run begin at one moment: without this, each
+# of them compiles everything.
+.venv/compiled: .venv/ready
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
+	@touch $@
+
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
+
+backup: setup ## write all data of a platform into one file, also while it runs (FILE=backup.tar.gz LOCAL_DIR=.local)
+	@$(BIN)/python -m local backup "$(or $(FILE),backup.tar.gz)"
+
+restore: setup ## replace all data of a platform by that of a backup, also while it runs (FILE=backup.tar.gz LOCAL_DIR=.local)
+	@test -n "$(FILE)" || { echo "Name the backup: make restore FILE=backup.tar.gz" >&2; exit 1; }
+	@$(BIN)/python -m local restore "$(FILE)"
 
 external-scanner: setup ## scan what is published with bandit and detect-secrets, beside `EXTERNAL_SCANNERS=bandit make run` (URL=)
 	@$(BIN)/python -m local.external_scanner $(if $(URL),--url "$(URL)")
 
-admin-token: setup ## make a token for the admin API and print it once (NAME=anna ROLE=reviewer)
-	@$(BIN)/python -m local admin-token "$(NAME)" "$(ROLE)"
+admin-token: setup ## make a token for the admin API and print it once (NAME=anna ROLE=reviewer; STAGE=dev or prod: on AWS)
+	@$(if $(filter command line environment,$(origin STAGE)),$(DEPLOYMENT) admin-token $(OF_STACK) --name "$(NAME)" --role "$(ROLE)",$(BIN)/python -m local admin-token "$(NAME)" "$(ROLE)")
+
+smoke: setup ## try a running platform without changing anything (URL=http://127.0.0.1:3000)
+	@$(BIN)/python -m local.smoke "$(URL)"
+
+rollback: setup ## take every function on AWS back to its previous version: STAGE=dev (default) or STAGE=prod
+	@$(known_stage)
+	@$(DEPLOYMENT) rollback $(OF_STACK)
 
 check: setup ## format, lint, types, import layers
 	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers
@@ -75,7 +101,7 @@ check-layers:
 	$(BIN)/lint-imports
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
-	@failed=0; for name in reads lists scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in reads lists throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
 corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv BENIGN=folder QUICK=1)
 	@test -d "$(CORPUS)" -a -f "$(MANIFEST)" || { echo "Name the folder of the skills and the file with their labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
@@ -88,9 +114,12 @@ format: setup ## format the code and fix what can be fixed
 test-fast: setup rule-pack ## run the unit tests alone: no browser, no sockets, no processes, no coverage, half a minute
 	$(BIN)/python -m pytest tests/unit -m "not slow" -n 2 $(IN_PARALLEL)
 
-test: setup rule-pack ## run all tests
+test: setup rule-pack .venv/compiled ## run all tests
 	@# Three at a time on two cores: the tests of a running platform mostly wait. With four, workers miss their moments.
 	$(BIN)/python -m pytest -n 3 $(IN_PARALLEL) --cov --cov-report=
+
+clients: setup ## install the clients that `make test-clients` runs into .local/clients; needs npm
+	@PYTHONPATH=. $(BIN)/python -m tests.clients --install
 
 test-clients: setup rule-pack ## run the clients that people use (skills, Claude Code, clawhub, npm, MCP) against the platform; needs npm
 	@PYTHONPATH=. $(BIN)/python -m tests.clients $(TESTS)
@@ -116,12 +145,17 @@ build: $(SAM_VENV)/ready rule-pack ## package template.yaml and the code into .a
 	@$(PYTHON_OF_LAMBDA) -c "" 2>/dev/null || echo "No python3.13 was found, so cold starts will take two to three times as long. Name one: make build PYTHON_OF_LAMBDA=/path/to/python3.13"
 	@$(SAM) build
 
-deploy: $(SAM_VENV)/ready ## build, then deploy to AWS: STAGE=dev (default) or STAGE=prod
-	@test -n "$(SAM_CONFIG_$(STAGE))" || { echo "STAGE is '$(STAGE)'; it must be dev or prod." >&2; exit 1; }
-	@$(SAM_VENV)/bin/python -c 'import sys, boto3; sys.exit(not boto3.Session().get_credentials())' \
-	  || { echo "There are no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and try again." >&2; exit 1; }
-	@$(MAKE) --no-print-directory build
-	@$(SAM) deploy --config-env $(SAM_CONFIG_$(STAGE))
+deploy: setup ## check the account, build, deploy to AWS, try it: STAGE=dev (default) or prod (PARAMETERS="Name=value ...")
+	@$(known_stage)
+	@$(DEPLOYMENT) preflight $(OF_STACK) --python "$(PYTHON_OF_LAMBDA)" --parameters "$(PARAMETERS)"
+	@$(MAKE) --no-print-directory $(SAM_VENV)/ready build
+	@$(SAM) deploy --config-env $(SAM_CONFIG_$(STAGE)) $(if $(PARAMETERS),--parameter-overrides "Stage=$(STAGE) $(PARAMETERS)") \
+	  $$(test -t 0 && echo --confirm-changeset || echo --no-confirm-changeset) --no-fail-on-empty-changeset
+	@$(DEPLOYMENT) smoke $(OF_STACK)
+
+check-template: $(SAM_VENV)/ready ## what the SAM CLI says of template.yaml; asks nothing of AWS
+	@mkdir -p .aws-sam/cli
+	@AWS_REGION=us-east-1 $(SAM) validate --lint
 
 $(SAM_VENV)/ready: requirements-sam.txt
 	@echo "Installing the AWS SAM CLI into $(SAM_VENV) (once) ..."
@@ -138,17 +172,20 @@ build-Dependencies: # both platform tags: yara-x has arm64 wheels for the newer 
 	@$(needs_artifacts_dir)
 	@$(SAM_VENV)/bin/$(PIP_INSTALL) --no-compile --target "$(ARTIFACTS_DIR)/python" --only-binary=:all: \
 	  --python-version 3.13 --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 -r requirements.txt
-	@$(call compile_in,$(ARTIFACTS_DIR)/python)
+	@rm -rf "$(ARTIFACTS_DIR)/python/bin" "$(ARTIFACTS_DIR)"/python/*.dist-info/RECORD # they name the machine that built them
+	@$(call compile_in,$(ARTIFACTS_DIR)/python,/opt/python)
 
 build-%:
 	@$(needs_artifacts_dir)
 	@cp -R functions shared "$(ARTIFACTS_DIR)"
 	@find "$(ARTIFACTS_DIR)" -name __pycache__ -prune -exec rm -r {} +
-	@$(call compile_in,$(ARTIFACTS_DIR))
+	@$(call compile_in,$(ARTIFACTS_DIR),/var/task)
 
 # Unchecked: the archive that Lambda unpacks does not keep the exact file times Python would compare.
+# Reproducible: no path of the build folder in the .pyc files, one time for all files, so the same commit gives the same zip.
 compile_in = if $(PYTHON_OF_LAMBDA) -c "" 2>/dev/null; then \
-  $(PYTHON_OF_LAMBDA) -m compileall -q --invalidation-mode unchecked-hash "$(1)"; fi
+  PYTHONHASHSEED=0 $(PYTHON_OF_LAMBDA) -m compileall -q -s "$(1)" -p "$(2)" --invalidation-mode unchecked-hash "$(1)"; fi; \
+  find "$(1)" -exec touch -h -d 2020-01-01T00:00:00Z {} +; find "$(1)" -type d -exec chmod 755 {} +; find "$(1)" -type f -exec chmod 644 {} +
 
 rule-pack: shared/scanner/rules.pack ## compile the scanner's rules into one file that is loaded at start
 

@@ -10,15 +10,18 @@ from local.config import StartError, local_directory, read_config
 
 HELP = """\
 environment:
-  PORT              port on 127.0.0.1 (3000; 0 picks a free one)
+  PORT              port (3000; 0 picks a free one)
+  HOST              address to listen on (127.0.0.1); another one needs TLS or a proxy, and switches limits on
+  TLS_CERT, TLS_KEY files of a certificate and its key, to serve https
+  TRUSTED_PROXY     address of a proxy in front, whose X-Forwarded-For names the client
   LOCAL_DIR         data folder (.local)
   SAMPLES           0 starts empty; otherwise the first start submits the skills in samples/
   ADMIN_TOKEN       admin token to use (otherwise one is generated and kept)
   EXTERNAL_SCANNERS external scanners of published skills, for example bandit (`make external-scanner`)
   TIME_SCALE        factor for timeouts, visibility timeouts and schedules (1)
-  AWS_ENDPOINT_URL  AWS endpoint to use instead of the embedded emulator
+  AWS_ENDPOINT_URL  AWS endpoint to use instead of the store of this machine
   LOG_LEVEL         DEBUG, INFO, WARNING or ERROR (INFO)
-  SNAPSHOT_SECONDS  seconds between saves (60)
+  LOG_FILE          file to log to instead of the terminal; renamed at 10 MB, five are kept
 Every environment variable of the functions in template.yaml can be overridden too, for example MAX_ACTIVE=5.
 """
 
@@ -29,7 +32,7 @@ def main() -> int:
         print("vskill-platform runs on Linux: the Lambda runtime client has no build for this system.", file=sys.stderr)
         return 1
     try:
-        return _admin_token(options) if options.command == "admin-token" else _run(options)
+        return COMMANDS[options.command or "run"](options)
     except StartError as error:
         print(error, file=sys.stderr)
         return 1
@@ -44,6 +47,10 @@ def _options() -> argparse.Namespace:
     token = commands.add_parser("admin-token", help="print a new admin token; only its hash is stored")
     token.add_argument("name")
     token.add_argument("role")
+    backup = commands.add_parser("backup", help="write all data into one file, also while the platform runs")
+    backup.add_argument("file", type=Path)
+    restore = commands.add_parser("restore", help="replace all data by that of a backup, also while the platform runs")
+    restore.add_argument("file", type=Path)
     return parser.parse_args()
 
 
@@ -52,8 +59,8 @@ def _run(options: argparse.Namespace) -> int:
     # The AWS profile and proxies of the user must not apply to requests to 127.0.0.1.
     for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
         del os.environ[name]
-    os.environ.update(AWS_CONFIG_FILE="/dev/null", AWS_SHARED_CREDENTIALS_FILE="/dev/null")
-    from local.runner import run  # imported late: it loads the AWS client
+    os.environ.update(dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "local"))
+    from local.runner import run  # imported late: it loads the HTTP server
 
     return asyncio.run(run(config))
 
@@ -65,6 +72,25 @@ def _admin_token(options: argparse.Namespace) -> int:
     print("A running platform accepts it within 5 minutes.", file=sys.stderr)
     return 0
 
+
+def _backup(options: argparse.Namespace) -> int:
+    from local.backup import write_backup
+
+    size = write_backup(local_directory(os.environ), options.file)
+    print(f"{options.file} has all data ({size / 1e6:.1f} MB), with its secrets: keep it where only you can read it.")
+    return 0
+
+
+def _restore(options: argparse.Namespace) -> int:
+    from local.backup import restore_backup
+
+    directory = local_directory(os.environ)
+    restore_backup(directory, options.file)
+    print(f"{directory} has the data of {options.file}. A running platform uses its secrets within 5 minutes.")
+    return 0
+
+
+COMMANDS = {"run": _run, "admin-token": _admin_token, "backup": _backup, "restore": _restore}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,10 +4,13 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
+from logging import makeLogRecord
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
 MAX_LINE_LENGTH = 4000
+LOG_BYTES, LOGS_KEPT = 10_000_000, 4  # and the one that is written
 # Fields that every log record repeats; the prefix and the invocation line show the important ones.
 REPEATED = {
     "level", "log_level", "message", "timestamp", "location", "service", "cold_start", "function_name",
@@ -20,10 +23,14 @@ RANKS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
 
 
 class Console:
-    def __init__(self, level: str) -> None:
+    def __init__(self, level: str, file: Path | None = None) -> None:
         self._rank = RANKS[level]
+        self._file = file and RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=LOGS_KEPT, encoding="utf-8")
 
     def say(self, text: str = "") -> None:
+        if self._file:
+            self._file.emit(makeLogRecord({"msg": text}))
+            return
         try:
             print(text, flush=True)
         except BrokenPipeError:  # the reader of the pipe is gone; the platform keeps running

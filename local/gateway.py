@@ -1,16 +1,20 @@
-"""The HTTP API on 127.0.0.1: limits, routing, and one invocation per request."""
+"""The HTTP API of this machine: limits, routing, and one invocation per request."""
 
 import asyncio
 import errno
 import json
 import socket
+import ssl
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
+import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from local.config import StartError
+from local.config import Config, StartError
 from local.console import Console, printable
 from local.function_pool import FunctionPool, Invoked
 from local.http_events import BadResponseError, Request, Response, Routes, make_event, read_response
@@ -23,18 +27,55 @@ LINE_LIMIT = 64 * 1024
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "trailer", "te"}
 
 
-def listen(port: int) -> socket.socket:
+@dataclass(frozen=True)
+class Exposure:
+    """Who can reach the gateway, and how."""
+
+    is_public: bool = False
+    tls: ssl.SSLContext | None = None
+    trusted_proxy: str | None = None
+    store: str = ""  # its address, which other machines cannot reach
+
+    @classmethod
+    def of(cls, config: Config, store: str) -> "Exposure":
+        return cls(config.is_public, _tls_context(config.tls), config.trusted_proxy, store)
+
+    def client_of(self, request: web.BaseRequest) -> tuple[str, str]:
+        """The address and the scheme. Only the proxy is believed: anyone can send these headers."""
+        source, scheme = request.remote or "127.0.0.1", "https" if self.tls else "http"
+        if self.trusted_proxy and source == self.trusted_proxy:
+            forwarded = request.headers.getall("x-forwarded-for", [])
+            source = forwarded[-1].rpartition(",")[2].strip() if forwarded else source
+            scheme = "https"
+        return source, scheme
+
+
+def _tls_context(files: tuple[Path, Path] | None) -> ssl.SSLContext | None:
+    if files is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        return socket.create_server(("127.0.0.1", port), backlog=512)
+        context.load_cert_chain(*files)
+    except (OSError, ssl.SSLError) as error:
+        raise StartError(f"The certificate {files[0]} cannot be used with the key {files[1]}: {error}.") from error
+    return context
+
+
+def listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=512)
+    except socket.gaierror as error:
+        raise StartError(f"HOST is {host}; it must be an address of this machine.") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise StartError(f"Port {port} is in use; choose another one: PORT={port + 1} make run") from error
-        raise StartError(f"Port {port} cannot be opened: {error.strerror}.") from error
+        raise StartError(f"Port {port} cannot be opened on {host}: {error.strerror}.") from error
 
 
 class Gateway:
-    def __init__(self, pools: Mapping[str, FunctionPool], console: Console) -> None:
-        self._pools, self._console = pools, console
+    def __init__(self, pools: Mapping[str, FunctionPool], console: Console, exposure: Exposure | None = None) -> None:
+        self._pools, self._console, self._exposure = pools, console, exposure or Exposure()
         self._routes = Routes([(route, name) for name, pool in pools.items() for route in pool.function.routes])
         self._invocations: set[asyncio.Task[Invoked]] = set()
         self._runner: web.ServerRunner | None = None
@@ -50,7 +91,7 @@ class Gateway:
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
         await self._runner.setup()
-        await web.SockSite(self._runner, listener, backlog=512).start()
+        await web.SockSite(self._runner, listener, backlog=512, ssl_context=self._exposure.tls).start()
 
     async def stop(self, seconds: float) -> None:
         """Accept no new requests; running ones get time to finish."""
@@ -73,7 +114,7 @@ class Gateway:
         body = await _read_body(request)
         if body is None:
             return self._refuse(request, 413, "Request Entity Too Large", start)
-        return await self._route(_as_request(request, body), start)
+        return await self._route(_as_request(request, body, *self._exposure.client_of(request)), start)
 
     async def _route(self, request: Request, start: float) -> web.Response:
         match = self._routes.find(request.method, request.path)
@@ -87,7 +128,19 @@ class Gateway:
             return _message(503, "Service Unavailable", request_id)
         response, failure = _read_outcome(invoked)
         self._log(match.function, request, response.status, invoked.milliseconds / 1000, invoked.cold, failure)
+        if self._exposure.is_public:
+            response = await self._followed(response)
         return _response(response, request_id)
+
+    async def _followed(self, response: Response) -> Response:
+        """A redirect to the store, which only this machine reaches, becomes the content itself."""
+        target = dict(response.headers).get("location", "")
+        if not target.startswith(f"{self._exposure.store}/"):
+            return response
+        async with aiohttp.ClientSession() as session, session.get(target) as found:
+            kept = ("content-type", "content-disposition", "cache-control")
+            headers = [(name, found.headers[name]) for name in kept if name in found.headers]
+            return Response(found.status, headers, await found.read())
 
     async def _invoke(self, function: str, payload: bytes) -> Invoked | None:
         # As on AWS, a function that is too slow for the gateway still runs to completion.
@@ -128,11 +181,10 @@ async def _read_body(request: web.BaseRequest) -> bytes | None:
     return bytes(body)
 
 
-def _as_request(request: web.BaseRequest, body: bytes) -> Request:
+def _as_request(request: web.BaseRequest, body: bytes, source: str, scheme: str) -> Request:
     headers = [(name.decode("latin-1"), value.decode("utf-8", "replace")) for name, value in request.raw_headers]
-    source = request.remote or "127.0.0.1"
     protocol = f"HTTP/{request.version.major}.{request.version.minor}"
-    return Request(request.method, request.raw_path, headers, body, source, protocol)
+    return Request(request.method, request.raw_path, headers, body, source, protocol, scheme)
 
 
 def _read_outcome(invoked: Invoked) -> tuple[Response, str | None]:

@@ -32,6 +32,7 @@ class Request:
     body: bytes
     source_ip: str
     protocol: str = "HTTP/1.1"
+    scheme: str = "http"
 
     @property
     def path(self) -> str:
@@ -142,7 +143,7 @@ def _event_headers(request: Request) -> dict[str, str]:
     added = {
         "x-forwarded-for": request.source_ip,
         "x-forwarded-port": _port(request),
-        "x-forwarded-proto": "http",
+        "x-forwarded-proto": request.scheme,
         "x-amzn-trace-id": f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]}",
     }
     # Headers that only AWS may set must not come from the client.

@@ -1,10 +1,12 @@
 """Creates the template's tables, queues and buckets where they are missing, on every start."""
 
+import asyncio
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from local.template import Template
+from local.template import Queue, Template
+from shared.storage.aws import Aws
 
 CREATE_TABLE = (
     "TableName",
@@ -17,59 +19,64 @@ CREATE_TABLE = (
 )
 
 
-async def create_resources(template: Template, dynamodb: Any, sqs: Any, s3: Any) -> bool:
+async def create_resources(template: Template, aws: Aws) -> bool:
     """True if a table was created: this is the first start."""
-    created = [await _create_table(dynamodb, table) for table in template.tables.values()]
+    created = [await _create_table(aws, table) for table in template.tables.values()]
     for queue in template.queues.values():
-        await _create_queue(sqs, queue.name)
+        await _create_queue(aws, queue)
     # After all queues exist: a redrive policy needs its target.
     for queue in template.queues.values():
-        await sqs.set_queue_attributes(QueueUrl=queue.url, Attributes=queue.attributes)
+        await aws.call("sqs", "SetQueueAttributes", {"QueueUrl": queue.url, "Attributes": queue.attributes})
     for bucket in template.buckets.values():
-        await _create_bucket(s3, bucket)
+        await _create_bucket(aws, bucket)
     return any(created)
 
 
-async def _create_table(dynamodb: Any, table: dict[str, Any]) -> bool:
+async def _create_table(aws: Aws, table: dict[str, Any]) -> bool:
     try:
-        await dynamodb.create_table(**{key: table[key] for key in CREATE_TABLE if key in table})
+        await aws.call("dynamodb", "CreateTable", {key: table[key] for key in CREATE_TABLE if key in table})
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceInUseException":
             raise
-        await _add_indexes(dynamodb, table)
+        await _add_indexes(aws, table)
         return False
-    await dynamodb.get_waiter("table_exists").wait(TableName=table["TableName"])
-    expiry = table.get("TimeToLiveSpecification")
-    if expiry:
-        await dynamodb.update_time_to_live(TableName=table["TableName"], TimeToLiveSpecification=expiry)
+    while (await _describe(aws, table))["TableStatus"] != "ACTIVE":  # noqa: ASYNC110 only the service knows
+        await asyncio.sleep(0.2)
+    if expiry := table.get("TimeToLiveSpecification"):
+        params = {"TableName": table["TableName"], "TimeToLiveSpecification": expiry}
+        await aws.call("dynamodb", "UpdateTimeToLive", params)
     return True
 
 
-async def _add_indexes(dynamodb: Any, table: dict[str, Any]) -> None:
+async def _describe(aws: Aws, table: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = await aws.call("dynamodb", "DescribeTable", {"TableName": table["TableName"]})
+    return dict(described["Table"])
+
+
+async def _add_indexes(aws: Aws, table: dict[str, Any]) -> None:
     """Add indexes that are newer than the stored table."""
-    name = table["TableName"]
-    existing = (await dynamodb.describe_table(TableName=name))["Table"].get("GlobalSecondaryIndexes", [])
-    known = {index["IndexName"] for index in existing}
+    known = {index["IndexName"] for index in (await _describe(aws, table)).get("GlobalSecondaryIndexes", [])}
     for index in table.get("GlobalSecondaryIndexes", []):
         if index["IndexName"] not in known:
-            await dynamodb.update_table(
-                TableName=name,
-                AttributeDefinitions=table["AttributeDefinitions"],
-                GlobalSecondaryIndexUpdates=[{"Create": index}],
-            )
+            changes = [{"Create": index}]
+            params = {"TableName": table["TableName"], "AttributeDefinitions": table["AttributeDefinitions"]}
+            await aws.call("dynamodb", "UpdateTable", {**params, "GlobalSecondaryIndexUpdates": changes})
 
 
-async def _create_queue(sqs: Any, name: str) -> None:
+async def _create_queue(aws: Aws, queue: Queue) -> None:
+    """Looked for first: one that exists with other attributes is no error, they are set below."""
     try:
-        await sqs.get_queue_url(QueueName=name)
-    except sqs.exceptions.QueueDoesNotExist:
-        await sqs.create_queue(QueueName=name)
+        await aws.call("sqs", "GetQueueUrl", {"QueueName": queue.name})
+    except ClientError as error:
+        if "QueueDoesNotExist" not in error.response["Error"]["Code"] and "NonExistent" not in str(error):
+            raise
+        await aws.call("sqs", "CreateQueue", {"QueueName": queue.name})
 
 
-async def _create_bucket(s3: Any, name: str) -> None:
+async def _create_bucket(aws: Aws, name: str) -> None:
     try:
-        await s3.head_bucket(Bucket=name)
+        await aws.call("s3", "HeadBucket", {"Bucket": name})
     except ClientError as error:
         if error.response["Error"]["Code"] not in ("404", "NoSuchBucket"):
             raise
-        await s3.create_bucket(Bucket=name)
+        await aws.call("s3", "CreateBucket", {"Bucket": name})

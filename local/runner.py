@@ -8,33 +8,36 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import IO, Any
 
 import aiohttp
-from aiobotocore.config import AioConfig
-from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.config import Config, StartError
+from local.config import LOOPBACK, Config, StartError
 from local.console import Console
-from local.emulator import Emulator, Snapshot
 from local.function_pool import FunctionPool, StartLimit, function_environment
-from local.gateway import Gateway, listen
+from local.gateway import Exposure, Gateway, listen
 from local.resources import create_resources
 from local.samples import submit_samples
+from local.store_process import StoreProcess
 from local.template import Template, read_template
 from local.tokens import prepare_secrets, write_private
-from local.triggers import POLL_SECONDS, QueuePoller, Ticker
+from local.triggers import POLL_SECONDS, Call, QueuePoller, Ticker
+from shared.settings import load_settings
+from shared.storage.aws import Aws
 
 REGION = "us-east-1"
 READY_SECONDS = 60.0
 FINISH_SECONDS = 5.0
 REAP_SECONDS = 30.0
+PATIENCE_SECONDS = 30.0
+ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 only compared with
 
 
 async def run(config: Config) -> int:
-    """Run until a signal; the exit code is 0 if everything was saved."""
-    console = Console(config.log_level)
+    """Run until a signal; the exit code is 0 if every part ended as it should."""
+    console = Console(config.log_level, config.log_file)
     stopping = _stop_signals()
     config.directory.mkdir(parents=True, exist_ok=True)
     (config.directory / "tmp").mkdir(exist_ok=True)
@@ -48,23 +51,24 @@ class Runner:
         self._region = config.environment.get("AWS_REGION") or REGION if config.endpoint else REGION
         self._pools: dict[str, FunctionPool] = {}
         self._info: dict[str, Any] = {}
-        self._emulator: Emulator | None = None
-        self._saved = True
+        self._store: StoreProcess | None = None
+        self._is_clean = True
 
     async def run(self) -> int:
         read_template(self._config.template, "http://127.0.0.1", self._region)  # fail before anything starts
-        with listen(self._config.port) as listener:
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with listen(self._config.host, self._config.port) as listener:
+            url = self._url(listener.getsockname()[1])
             was_killed = self._config.info.exists()
             scanners = self._config.environment.get("EXTERNAL_SCANNERS", "").split()
             self._token = prepare_secrets(self._config.directory, self._config.admin_token, scanners)
             async with AsyncExitStack() as parts:
                 endpoint = await parts.enter_async_context(self._aws(was_killed))
                 template = self._read_template(endpoint)
-                clients = await self._clients(parts, endpoint)
-                is_first = await self._create_resources(template, clients)
+                aws = self._client(endpoint)
+                parts.push_async_callback(aws.close)
+                is_first = await self._create_resources(template, aws)
                 self._publish_info(url, endpoint, template)
-                gateway = await parts.enter_async_context(self._functions(template, endpoint, clients["sqs"]))
+                gateway = await parts.enter_async_context(self._functions(template, endpoint, partial(aws.call, "sqs")))
                 await gateway.start(listener)
                 await self._serve(url, is_first)
         return self._stopped()
@@ -77,18 +81,21 @@ class Runner:
             self._console.say(f"Using AWS at {self._config.endpoint}")
             yield self._config.endpoint.rstrip("/")
             return
-        self._emulator = Emulator(self._config.directory, self._config.snapshot_seconds)
-        restored = await self._emulator.start()
-        self._report_restore(restored, was_killed)
-        watching = asyncio.create_task(self._watch_emulator(self._emulator))
+        self._store = StoreProcess(self._config.directory)
+        reported = await self._store.start()
+        if was_killed:
+            self._console.say("The last run did not stop cleanly; everything that it acknowledged is here.")
+        for line in reported:
+            self._console.say(f"The store {line}.")
+        watching = asyncio.create_task(self._watch_store(self._store))
         try:
-            yield self._emulator.endpoint
+            yield self._store.endpoint
         finally:
             watching.cancel()
-            self._saved = await self._emulator.stop()
+            self._is_clean = await self._store.stop()
 
     @asynccontextmanager
-    async def _functions(self, template: Template, endpoint: str, sqs: Any) -> AsyncIterator[Gateway]:
+    async def _functions(self, template: Template, endpoint: str, sqs: Call) -> AsyncIterator[Gateway]:
         start_limit = StartLimit()
         for name, function in template.functions.items():
             environment = function_environment(function, self._config, endpoint, self._region)
@@ -100,17 +107,17 @@ class Runner:
         for task in running:  # a trigger ends only when stopped; an error in one stops the runner
             task.add_done_callback(lambda _: self._stopping.set())
         reaping = asyncio.create_task(self._reap_regularly())
-        gateway = Gateway(self._pools, self._console)
+        gateway = Gateway(self._pools, self._console, Exposure.of(self._config, endpoint))
         try:
             yield gateway
         finally:
-            self._console.say("Stopping: waiting for running invocations, then saving the data.")
+            self._console.say("Stopping: waiting for running invocations.")
             await asyncio.gather(*(part.stop(FINISH_SECONDS) for part in (gateway, *triggers)))
             await _end(running, POLL_SECONDS + 1)
             await _end([reaping], 0)
             await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
 
-    def _triggers(self, template: Template, sqs: Any) -> list[QueuePoller | Ticker]:
+    def _triggers(self, template: Template, sqs: Call) -> list[QueuePoller | Ticker]:
         triggers: list[QueuePoller | Ticker] = []
         for pool in self._pools.values():
             for mapping in pool.function.mappings:
@@ -119,28 +126,30 @@ class Runner:
             triggers += [Ticker(schedule, pool, self._region, self._console) for schedule in pool.function.schedules]
         return triggers
 
-    async def _clients(self, parts: AsyncExitStack, endpoint: str) -> dict[str, Any]:
-        session = get_session()
-        settings = AioConfig(connect_timeout=2, read_timeout=30, retries={"mode": "standard", "max_attempts": 2})
-        options = {
-            "endpoint_url": endpoint,
-            "region_name": self._region,
-            "aws_access_key_id": "local",
-            "aws_secret_access_key": "local",
-            "config": settings,
-        }
-        names = ("dynamodb", "sqs", "s3")
-        return {name: await parts.enter_async_context(session.create_client(name, **options)) for name in names}
+    def _client(self, endpoint: str) -> Aws:
+        """The client of the functions, which starts in a tenth of the SDK's time. It knows only where AWS is."""
+        names = dict.fromkeys(("TABLE_NAME", "BUCKET_NAME", "QUEUE_URL", "SECRET_ID"), "-")
+        where = {"AWS_REGION": self._region, "AWS_ENDPOINT_URL": endpoint}
+        about = {"STAGE": "local", "ALLOW_UPLOADS": "true", "MAX_ACTIVE": "1", **names, **where}
+        # Patient: messages in an answer that nobody waits for any more stay invisible until their visibility timeout.
+        return Aws(load_settings(about), silence_seconds=PATIENCE_SECONDS)
 
-    async def _create_resources(self, template: Template, clients: dict[str, Any]) -> bool:
+    async def _create_resources(self, template: Template, aws: Aws) -> bool:
         try:
-            return await create_resources(template, **clients)
+            return await create_resources(template, aws)
         except (BotoCoreError, ClientError) as error:
             raise StartError(f"The tables, queues and buckets could not be created: {error}") from error
 
     def _read_template(self, endpoint: str) -> Template:
         config = self._config
-        return read_template(config.template, endpoint, self._region, config.time_scale, config.environment)
+        return read_template(
+            config.template, endpoint, self._region, config.time_scale, config.environment, limits=config.is_public
+        )
+
+    def _url(self, port: int) -> str:
+        """Of this platform as this machine reaches it."""
+        host = self._config.host if self._config.is_public and self._config.host not in ANY_ADDRESS else LOOPBACK
+        return f"{'https' if self._config.tls else 'http'}://{host}:{port}"
 
     # --- from start to stop ---
 
@@ -170,14 +179,14 @@ class Runner:
         self._write_info()
         if is_first and self._config.samples:
             await self._submit_samples(url)
-        if self._emulator:
-            self._emulator.save_soon()
 
     async def _wait_until_ready(self, url: str) -> str | None:
         """None once the platform is healthy, otherwise the problem."""
         deadline = time.monotonic() + READY_SECONDS
         problem = "no response"
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=READY_SECONDS)) as session:
+        timeout = aiohttp.ClientTimeout(total=READY_SECONDS)
+        # A certificate names a host, not the address by which this machine reaches itself.
+        async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(ssl=False)) as session:
             while time.monotonic() < deadline:
                 try:
                     async with session.get(f"{url}/api/v1/health") as response:
@@ -198,23 +207,18 @@ class Runner:
             self._console.say(f"First start: submitted {accepted} sample skills from {folder.name}/.")
 
     def _stopped(self) -> int:
-        if self._saved:
+        if self._is_clean:
             self._config.info.unlink(missing_ok=True)
             self._console.say("Stopped.")
             return 0
-        self._console.warn("Stopped, but the last changes were not saved; the next start restores the last snapshot.")
+        self._console.warn("Stopped, but the store did not end cleanly; everything that it acknowledged is kept.")
         return 1
 
     # --- in the background ---
 
-    async def _watch_emulator(self, emulator: Emulator) -> None:
-        exited = asyncio.create_task(emulator.exited())
-        while not exited.done():
-            await asyncio.wait({exited}, timeout=self._config.snapshot_seconds)
-            overdue = emulator.overdue()
-            if overdue and not exited.done():
-                self._console.warn(f"Nothing has been saved for {overdue:.0f} s; see {emulator.log}.")
-        self._console.warn(f"The AWS emulator exited with {exited.result()}; restart the platform.")
+    async def _watch_store(self, store: StoreProcess) -> None:
+        code = await store.exited()
+        self._console.warn(f"The store exited with {code} (see {store.log}); restart the platform.")
 
     async def _reap_regularly(self) -> None:
         while True:
@@ -223,12 +227,6 @@ class Runner:
                 await pool.reap()
 
     # --- platform.json and the console ---
-
-    def _report_restore(self, restored: Snapshot | None, was_killed: bool) -> None:
-        if restored and was_killed:
-            self._console.say(f"The last run did not stop cleanly; restored a snapshot from {restored.age:.0f} s ago.")
-        elif was_killed:
-            self._console.say("The last run did not stop cleanly and saved nothing; starting empty.")
 
     def _publish_info(self, url: str, endpoint: str, template: Template) -> None:
         queues = template.queues.values()
@@ -245,7 +243,7 @@ class Runner:
             "queueUrl": source.url if source else None,
             "deadLetterQueueUrl": dead,
             "queues": {name: queue.url for name, queue in template.queues.items()},
-            "emulatorPid": self._emulator.pid if self._emulator else None,
+            "emulatorPid": self._store.pid if self._store else None,
         }
         self._write_info()
 
@@ -284,7 +282,7 @@ def _stop_signals() -> asyncio.Event:
 
     def stop() -> None:
         if stopping.is_set():
-            print("Stopped at once; the next start restores the last snapshot.", flush=True)
+            print("Stopped at once; everything that was acknowledged is kept.", flush=True)
             os._exit(1)
         stopping.set()
 

@@ -19,6 +19,7 @@ from shared.timing import SCAN_CPU_DEADLINE
 ROOT = Path(__file__).parents[1]
 NAME = "vskill_scanner"
 LEFT_OUT = {"scan_runner.py", "scan_process.py", "rules.pack"}  # processes of the platform; the pack is built anew
+VERIFY = "cryptography"  # an extra: only the command `verify` needs it
 DEPENDENCIES = ("msgspec", "orjson", "pyyaml", "yara-x", "detect-secrets")
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 TIMING = "from datetime import timedelta\n\nSCAN_CPU_DEADLINE = timedelta(seconds={})  # of CPU time, for one skill\n"
@@ -82,7 +83,8 @@ def metadata() -> str:
     pinned = {name.lower(): version for name, version in PINNED.findall((ROOT / "requirements.txt").read_text())}
     requires = [f"Requires-Dist: {name}>={pinned[name]}" for name in DEPENDENCIES]
     lines = ["Metadata-Version: 2.1", "Name: vskill-scanner", f"Version: {SCANNER_VERSION}"]
-    lines += ["Summary: Scan AI agent skills without running them", "Requires-Python: >=3.11", *requires, ""]
+    extra = ["Provides-Extra: verify", f'Requires-Dist: {VERIFY}>={pinned[VERIFY]}; extra == "verify"']
+    lines += ["Summary: Scan AI agent skills without running them", "Requires-Python: >=3.11", *requires, *extra, ""]
     return "\n".join(lines)
 
 

@@ -18,7 +18,8 @@ MIN_TIMEOUT = timedelta(seconds=1)
 MIN_HTTP_TIMEOUT = timedelta(seconds=5)
 # Never overridden: the code must know that it runs locally.
 FIXED_VARIABLES = {"STAGE"}
-PARAMETERS = {"Stage": "local", "AllowUploads": "true", "RateLimits": "off"}
+PARAMETERS = {"Stage": "local", "AllowUploads": "true"}
+NO_LIMITS = {"RateLimits": "off"}
 
 FUNCTION = "AWS::Serverless::Function"
 TABLE = "AWS::DynamoDB::Table"
@@ -38,6 +39,9 @@ AWS_ONLY = {
     "AWS::IAM::Role",
     "AWS::S3::BucketPolicy",
     "AWS::SQS::QueuePolicy",
+    "AWS::CloudFront::CachePolicy",
+    "AWS::CloudFront::Distribution",
+    "AWS::CloudFront::OriginRequestPolicy",
 }
 
 
@@ -100,24 +104,38 @@ class Template:
 
 
 def read_template(
-    path: Path, endpoint: str, region: str, time_scale: float = 1, environment: Mapping[str, str] | None = None
+    path: Path,
+    endpoint: str,
+    region: str,
+    time_scale: float = 1,
+    environment: Mapping[str, str] | None = None,
+    *,
+    limits: bool = False,
 ) -> Template:
+    """With `limits`, those of the template are on: per address, how many requests of a kind."""
     try:
-        return _Reader(path, endpoint, region, time_scale, environment or {}).read()
+        return _Reader(path, endpoint, region, time_scale, environment or {}, limits).read()
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TemplateError(f"{path.name}: has an unexpected structure ({error!r}).") from error
 
 
 class _Reader:
     def __init__(
-        self, path: Path, endpoint: str, region: str, time_scale: float, environment: Mapping[str, str]
+        self,
+        path: Path,
+        endpoint: str,
+        region: str,
+        time_scale: float,
+        environment: Mapping[str, str],
+        limits: bool,
     ) -> None:
         self._path, self._endpoint, self._region = path, endpoint, region
         self._time_scale, self._environment = time_scale, environment
         self._document = load(path)
         self._resources: dict[str, Any] = self._document["Resources"]
+        parameters = PARAMETERS if limits else PARAMETERS | NO_LIMITS
         self._globals = (self._document.get("Globals") or {}).get("Function") or {}
-        self._resolver = Resolver(self._document, PARAMETERS, region, self._physical_id, self._attribute)
+        self._resolver = Resolver(self._document, parameters, region, self._physical_id, self._attribute)
         self._types = {TABLE: self._table, QUEUE: self._queue, BUCKET: self._physical_id, FUNCTION: self._function}
 
     def read(self) -> Template:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from local.template import Queue, QueueMapping, Schedule
 
 # Short enough for a quick stop: a poll is never cancelled, because the messages in its response would stay invisible.
 POLL_SECONDS = 1
+Call = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 PAUSE_AFTER_ERROR = 1.0
 
 
@@ -38,7 +39,7 @@ class QueuePoller:
     """Receives batches for one mapping, with at most its concurrency in flight."""
 
     def __init__(
-        self, mapping: QueueMapping, queue: Queue, pool: FunctionPool, sqs: Any, region: str, console: Console
+        self, mapping: QueueMapping, queue: Queue, pool: FunctionPool, sqs: Call, region: str, console: Console
     ) -> None:
         self._mapping, self._queue, self._pool = mapping, queue, pool
         self._sqs, self._region, self._console = sqs, region, console
@@ -63,12 +64,15 @@ class QueuePoller:
 
     async def _receive(self) -> list[dict[str, Any]]:
         try:
-            response = await self._sqs.receive_message(
-                QueueUrl=self._queue.url,
-                MaxNumberOfMessages=self._mapping.batch_size,
-                WaitTimeSeconds=POLL_SECONDS,
-                MessageSystemAttributeNames=["All"],
-                MessageAttributeNames=["All"],
+            response = await self._sqs(
+                "ReceiveMessage",
+                {
+                    "QueueUrl": self._queue.url,
+                    "MaxNumberOfMessages": self._mapping.batch_size,
+                    "WaitTimeSeconds": POLL_SECONDS,
+                    "MessageSystemAttributeNames": ["All"],
+                    "MessageAttributeNames": ["All"],
+                },
             )
         except (BotoCoreError, ClientError) as error:
             await self._warn_once(error)
@@ -100,7 +104,7 @@ class QueuePoller:
             return
         entries = [{"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]} for n, message in enumerate(messages)]
         try:
-            response = await self._sqs.delete_message_batch(QueueUrl=self._queue.url, Entries=entries)
+            response = await self._sqs("DeleteMessageBatch", {"QueueUrl": self._queue.url, "Entries": entries})
         except (BotoCoreError, ClientError) as error:
             self._console.warn(f"{len(entries)} messages of {self._queue.name} were not deleted ({error}).")
             return
@@ -109,9 +113,8 @@ class QueuePoller:
 
     async def _return_to_queue(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
-            await self._sqs.change_message_visibility(
-                QueueUrl=self._queue.url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
-            )
+            about = {"QueueUrl": self._queue.url, "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0}
+            await self._sqs("ChangeMessageVisibility", about)
 
 
 class Ticker:

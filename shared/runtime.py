@@ -54,6 +54,8 @@ def run_schedule(event: dict[str, Any], context: Any, work: Callable[[], Awaitab
 
 
 def time_left(context: Any) -> timedelta:
+    """What every handler asks first: from here on its log lines carry the request."""
+    telemetry.note_request(context.aws_request_id)
     return timedelta(milliseconds=context.get_remaining_time_in_millis()) - ANSWER_MARGIN
 
 

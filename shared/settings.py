@@ -48,6 +48,8 @@ class Settings:
     session_secret_file: str | None = None  # that key when run on one machine
     receipt_secret_id: str | None = None  # of the key that signs receipts: only functions that publish have it
     receipt_secret_file: str | None = None
+    admin_token_secret_id: str | None = None  # only for functions that check admin tokens
+    github_token_secret_id: str | None = None  # only for functions that ask GitHub
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
     address_share: int = 10  # percent of max_active that one IP address may hold, where limits are on
 
@@ -89,6 +91,8 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         session_secret_file=env.get("SESSION_SECRET_FILE") or None,
         receipt_secret_id=env.get("RECEIPT_SECRET_ID") or None,
         receipt_secret_file=env.get("RECEIPT_SECRET_FILE") or None,
+        admin_token_secret_id=env.get("ADMIN_TOKEN_SECRET_ID") or None,
+        github_token_secret_id=env.get("GITHUB_TOKEN_SECRET_ID") or None,
         limits=_limits(env),
         address_share=_above_0(env, "ADDRESS_SHARE", default="10"),
     )

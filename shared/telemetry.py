@@ -1,8 +1,12 @@
 """One log line per outcome (constant message, facts in `extra`) and the metrics that alarms watch.
 
-`logger.append_keys` is never used: it is process-global and would leak from one batch into another.
+`logger.append_keys` is never used: it is process-global and would leak from one batch into another. Each line names its
+function and the request that Lambda gave it, and the trace where there is one, so that one query follows a submission.
 """
 
+import logging
+import os
+from contextvars import ContextVar
 from enum import StrEnum
 
 from aws_lambda_powertools import Logger
@@ -12,6 +16,7 @@ NAMESPACE = "VskillPlatform"
 SERVICE = "service"  # the only dimension: the stack, so that two in one account have separate metrics
 
 logger = Logger(utc=True)
+_request: ContextVar[str] = ContextVar("request", default="")
 _metrics = Metrics(namespace=NAMESPACE)
 
 
@@ -30,6 +35,23 @@ class Watched(StrEnum):
     DEAD_LETTERS = "DeadLetters"
     READS_FAILED = "ReadsFailed"
     JUDGE_ERRORS = "JudgeErrors"
+    INTERNAL_ERRORS = "InternalErrors"
+    GITHUB_QUOTA_LEFT = "GitHubQuotaLeft"  # in percent
+
+
+def note_request(request_id: str) -> None:
+    """Of the invocation that begins: every line until the next one carries it."""
+    _request.set(request_id)
+
+
+class _Named(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
+        record.functionRequest = _request.get()
+        return True
+
+
+logger.addFilter(_Named())
 
 
 def count(name: str, value: float = 1) -> None:
@@ -38,6 +60,10 @@ def count(name: str, value: float = 1) -> None:
 
 def measure_seconds(name: str, value: float) -> None:
     _metrics.add_metric(name, MetricUnit.Seconds, value)
+
+
+def measure_percent(name: str, value: float) -> None:
+    _metrics.add_metric(name, MetricUnit.Percent, value)
 
 
 def flush() -> None:

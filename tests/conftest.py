@@ -23,17 +23,19 @@ from tests.support.aws_resources import create_resources
 from tests.support.memory import memory_env
 from tests.support.ministack import ministack
 from tests.support.moto_server import moto_server
+from tests.support.store import store
 
 # The machine may be busy; how long an example takes proves nothing. They are other examples in each run.
 hypothesis.settings.register_profile("platform", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("platform")
 
 # Counting lines takes up to twice as long, and most lines are counted many times. Not counted: tests that watch other
-# processes or go over the same lines thousands of times, as those marked `slow` do; and those in tests/integration that
-# show again through the handlers what the unit tests of the routes have counted.
+# processes, read the code instead of running it, or go over the same lines thousands of times, as those marked `slow`
+# do; and those in tests/integration that show again through the handlers what unit tests of the routes have counted.
 NOT_COUNTED = {
     "e2e",
     "faults",
+    "project",
     "test_hostile_input.py",
     "test_submission_list.py",
     "test_surface_costs.py",
@@ -108,6 +110,13 @@ def moto_url():
 @pytest.fixture(scope="session")
 def ministack_url(tmp_path_factory):
     with ministack(tmp_path_factory.mktemp("ministack")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def store_url(tmp_path_factory):
+    """The store that `make run` uses."""
+    with store(tmp_path_factory.mktemp("store")) as url:
         yield url
 
 

@@ -22,7 +22,9 @@ ROUTES = {"GET /api/v1/openapi.json": openapi}
 
 @cache
 def contract() -> dict[str, Any]:
-    return describe(operations())
+    from functions.api.field_docs import FIELD_DOCS  # on first use, like the routes it describes
+
+    return describe(operations(), FIELD_DOCS)
 
 
 @cache

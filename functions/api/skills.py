@@ -43,10 +43,19 @@ BADGE_HEADERS = {"content-type": "image/svg+xml; charset=utf-8", "content-securi
 FIVE_MINUTES = "public, max-age=300"
 
 Words = Annotated[
-    str, Meta(min_length=1, max_length=200, description="Prefixes of words in name, owner, description or tags.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="Prefixes of words in name, owner, description, tags or compatibility.",
+    ),
 ]
 Category = Annotated[str, Meta(min_length=1, max_length=100, description="The category in its front matter.")]
 License = Annotated[str, Meta(min_length=1, max_length=200, description="The license in its front matter.")]
+Tool = Annotated[
+    str,
+    Meta(min_length=1, max_length=80, description="A tool that its `allowed-tools` name, without what is in brackets."),
+]
 Author = Annotated[str, Meta(min_length=1, max_length=100, description="The owner of the repository.")]
 Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the previous page.")]
 Tier = Annotated[
@@ -63,6 +72,7 @@ class SkillListQuery(msgspec.Struct, forbid_unknown_fields=True):
     tier: Tier | None = None
     author: Author | None = None
     license: License | None = None
+    tool: Tool | None = None
     sort: Literal["newest", "installs"] | None = None
 
 
@@ -75,7 +85,8 @@ class SkillSearchQuery(msgspec.Struct, forbid_unknown_fields=True):
 async def list_(request: Request, query: SkillListQuery) -> Answer:
     """Newest first; with `q` best match first, unless `sort` is set. All filters can be combined. A page may be shorter
     than `limit`, even empty: the last page is the one without `cursor`."""
-    filter_ = encode(["skills", query.q, query.category, query.tier, query.author, query.license, query.sort])
+    wanted = [query.q, query.category, query.tier, query.author, query.license, query.sort]
+    filter_ = encode(["skills", *wanted, *([query.tool] if query.tool else [])])
     after = await read_cursor(query.cursor, filter_)
     page = await list_skills(
         SkillQuery(
@@ -84,6 +95,7 @@ async def list_(request: Request, query: SkillListQuery) -> Answer:
             tier=query.tier,
             author=query.author,
             license=query.license,
+            tool=query.tool,
             sort=query.sort,
             limit=query.limit,
             after=after,

@@ -116,6 +116,9 @@ class ReportParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class BundleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Annotated[str, Meta(examples=["SKILL.md"])]
     content: Annotated[str, Meta(examples=["---\nname: hello\ndescription: Greets.\n---\n"])]
+    encoding: Annotated[
+        Literal["utf-8", "base64"], Meta(description="Of `content`: `base64` for a file that is not text.")
+    ] = "utf-8"
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -362,3 +365,4 @@ class PlatformStats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Health(msgspec.Struct, frozen=True):
     status: Literal["ok", "degraded"]
     parts: Annotated[dict[str, str], Meta(description="`ok` or `down`, for each part.")]
+    warnings: Annotated[list[str], Meta(description="What works, but not as it should.")] = []

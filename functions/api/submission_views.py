@@ -1,5 +1,6 @@
 """Public views of records: only the fields listed here."""
 
+import base64
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -9,6 +10,7 @@ import msgspec
 
 from functions.api.submission_schemas import (
     BlockInfo,
+    BundleFile,
     JudgementBody,
     Position,
     QueuePlace,
@@ -21,6 +23,7 @@ from functions.api.submission_schemas import (
 )
 from functions.http.answer import Answer
 from shared.db import now
+from shared.errors import InvalidRequest
 from shared.evidence.blocklist import BlockEntry
 from shared.evidence.judge import Judgement
 from shared.evidence.receipt_store import Receipt
@@ -164,3 +167,12 @@ def _staleness(submission: Submission) -> Staleness | None:
 
 def _ms(duration: timedelta) -> int:
     return round(duration.total_seconds() * 1000)
+
+
+def content_of(file: BundleFile) -> str | bytes:
+    if file.encoding == "utf-8":
+        return file.content
+    try:
+        return base64.b64decode(file.content, validate=True)
+    except ValueError as error:
+        raise InvalidRequest(f"{file.path[:80]!r} is not valid base64.", code="invalid_bundle") from error

@@ -31,7 +31,7 @@ from functions.api.submission_schemas import (
     Submitted,
     Totals,
 )
-from functions.api.submission_views import accepted_answer, detail_of, position_of, report_of
+from functions.api.submission_views import accepted_answer, content_of, detail_of, position_of, report_of
 from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
@@ -45,7 +45,7 @@ from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
 from shared.storage.kv import Key
 from shared.submissions import counters, discovery, feed, intake
-from shared.submissions.queue_health import QueueHealth, get_queue_health
+from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
 from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
 from shared.submissions.skill_source import parse_repo_url
 from shared.submissions.submission_list import list_of_repo, list_submissions
@@ -72,7 +72,7 @@ async def submit(request: Request, body: SubmitBody) -> Answer:
     submissions that one address may have in progress at once (429 `share_used_up`)."""
     idempotency = await _idempotency(request)
     if isinstance(body, SubmitBundle):
-        files = [(file.path, file.content) for file in body.bundle.files]
+        files = [(file.path, content_of(file)) for file in body.bundle.files]
         return accepted_answer(
             await intake.submit_bundle(
                 body.bundle.name, files, body.upload_token, body.source, idempotency, request.source_ip
@@ -224,7 +224,8 @@ async def health(request: Request) -> Answer:
     results = await asyncio.gather(*parts.values(), return_exceptions=True)
     states = {part: "down" if isinstance(r, BaseException) else "ok" for part, r in zip(parts, results, strict=True)}
     is_up = set(states.values()) == {"ok"}
-    return Answer(Health("ok" if is_up else "degraded", states), 200 if is_up else 503)
+    warnings = [] if states["secrets"] == "down" else await github_warnings()
+    return Answer(Health("ok" if is_up else "degraded", states, warnings), 200 if is_up else 503)
 
 
 ROUTES = {

@@ -37,7 +37,8 @@ async def artifact(request: Request) -> Answer:
     return await artifact_answer(request, found, names[request.path["file"]], IMMUTABLE)
 
 
-ROUTES: dict[str, Route] = {"GET /artifacts/{owner}/{repo}/{skill}/{version}/{file}": artifact}
+_ADDRESS = "/artifacts/{owner}/{repo}/{skill}/{version}/{file}"
+ROUTES: dict[str, Route] = {f"GET {_ADDRESS}": artifact, f"HEAD {_ADDRESS}": artifact}
 
 
 def artifact_path(found: Installable, packaging: str) -> str:

@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from functions.clients.artifacts import FILE_HEADERS, artifact_answer, read_files
+from functions.clients.clawhub_fingerprints import fingerprint_of
 from functions.clients.lenient_query import limit_of, text_of
 from functions.http.answer import REVALIDATE, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
-from shared.errors import NotFound
+from shared.errors import Forbidden, NotFound
 from shared.evidence.blocklist import find_bans
 from shared.marketplace.client_listing import CLAWHUB
 from shared.marketplace.client_names import clawhub_slug_of, find_by_clawhub_slug
@@ -24,7 +25,7 @@ from shared.marketplace.installable import (
     read_installable,
     require_served,
 )
-from shared.marketplace.manifest_store import find_manifest
+from shared.marketplace.manifest_store import find_manifest, read_manifests
 from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills
 from shared.marketplace.skill_store import skill_not_found
 from shared.records.manifests import Manifest
@@ -93,18 +94,25 @@ async def moderation(request: Request) -> Answer:
 
 
 async def verify(request: Request) -> Answer:
-    skill = await _get_skill(request)
+    skill, slug = await _get_skill(request), request.path["slug"]
     asked = text_of(request, "version")
-    if skill.is_blocked:
-        return Answer(_verified(request, skill, None, asked, [f"blocked: {skill.block_reason}"]), cache=REVALIDATE)
-    found = await installable_of(require_served(skill, request.path["slug"]), asked)
-    return Answer(_verified(request, skill, found.version, asked, []), cache=REVALIDATE)
+    try:
+        version: SkillVersion | None = (await installable_of(require_served(skill, slug), asked)).version
+        reasons = []
+    except Forbidden as error:  # blocked, banned or yanked
+        version, reasons = None, [str(error)]
+    return Answer(_verified(request, skill, version, asked, reasons), cache=REVALIDATE)
 
 
 async def resolve(request: Request) -> Answer:
     """Which version local files are. Without a match the client compares them with its own note of the installation."""
-    skill = require_served(await _get_skill(request, request.query.get("slug", "")), request.query.get("slug", ""))
-    return Answer({"match": None, "latestVersion": {"version": skill.current_version}}, cache=REVALIDATE)
+    slug, sent = request.query.get("slug", ""), request.query.get("hash", "")
+    skill = require_served(await _get_skill(request, slug), slug)
+    numbers = [each.version for each in (await get_installable_versions(skill))[:MAX_ITEMS]]
+    manifests = await read_manifests([(skill.name, number) for number in numbers])
+    same = (number for (_, number), each in manifests.items() if fingerprint_of(each.files) == sent)
+    match = next(({"version": number} for number in same), None)
+    return Answer({"match": match, "latestVersion": {"version": skill.current_version}}, cache=REVALIDATE)
 
 
 async def download(request: Request) -> Answer:
@@ -212,7 +220,7 @@ def _verified(
         "publisherHandle": _handle(skill),
         "publisherDisplayName": None,
         "publisherProfileUrl": None,
-        "version": version.version if version else skill.current_version,
+        "version": version.version if version else asked or skill.current_version,
         "resolvedFrom": "version" if asked else "latest",
         "tag": None,
         "createdAt": _milliseconds(version.created_at if version else skill.updated_at),

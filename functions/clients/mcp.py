@@ -4,7 +4,7 @@ because one that does not makes a client drop the whole list."""
 import base64
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -56,24 +56,29 @@ class RpcError(Exception):
         self.code = code
 
 
+class RpcCall(NamedTuple):
+    method: str
+    params: Json
+    id: int | str | None  # None: a notification, which gets no response
+
+
 class FileAddress(NamedTuple):
     name: str  # of the skill, in full
     path: str
 
 
 async def answer(request: Request) -> Answer:
-    """Notifications are accepted and need no response."""
+    """Notifications and responses are accepted, and get no response."""
+    sent: Any = None
     try:
-        call = _read_call(request)
+        sent = _read_json(request)
+        call = _read_call(sent)
+        if call is None or call.id is None:
+            return Answer(b"", 202)
+        result = await _run(call.method, call.params, request)
     except RpcError as error:
-        return Answer(_error(None, error))
-    if "id" not in call:
-        return Answer(b"", 202)
-    try:
-        result = await _run(call["method"], call.get("params") or {}, request)
-    except RpcError as error:
-        return Answer(_error(call["id"], error))
-    return Answer({"jsonrpc": "2.0", "id": call["id"], "result": result})
+        return Answer(_error(_id_of(sent), error))
+    return Answer({"jsonrpc": "2.0", "id": call.id, "result": result})
 
 
 ROUTES: dict[str, Route] = {"POST /mcp": answer}
@@ -145,11 +150,11 @@ async def list_tools(params: Params, request: Request) -> Json:
 
 
 async def call_tool(params: Params, request: Request) -> Json:
-    arguments = params.get("arguments") or {}
     if params.get("name") != "search_skills":
         raise RpcError(INVALID_PARAMS, "There is no such tool.")
+    arguments = _object(params.get("arguments") or {}, "arguments")
     query, limit = arguments.get("query"), arguments.get("limit", 10)
-    if not isinstance(query, str) or not isinstance(limit, int) or not 1 <= limit <= 50:
+    if not isinstance(query, str) or not _is_whole(limit) or not 1 <= limit <= 50:
         raise RpcError(INVALID_PARAMS, "`query` must be text, and `limit` a whole number from 1 to 50.")
     page = await search_skills(query[:200], limit)
     found = [_found(each, request) for each in await read_installable(page.skills, SKILLS_CLI)]
@@ -176,16 +181,43 @@ METHODS: dict[str, Callable[[Params, Request], Awaitable[Json]]] = {
 # --- requests -------------------------------------------------------------------------------------------------------
 
 
-def _read_call(request: Request) -> Json:
+def _read_json(request: Request) -> Any:
     try:
-        call = request.json(dict[str, Any])
+        return request.json(object)
     except InvalidRequest as error:
         raise RpcError(PARSE_ERROR, str(error)) from error
-    if call.get("jsonrpc") != "2.0" or not isinstance(call.get("method"), str):
+
+
+def _read_call(sent: Any) -> RpcCall | None:
+    """None: a response to something that this server, which asks for nothing, never sent."""
+    if isinstance(sent, list):
+        raise RpcError(INVALID_REQUEST, "Send one request at a time: batches are not supported.")
+    if not isinstance(sent, dict) or sent.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, "This is not a request of JSON-RPC 2.0.")
-    if not isinstance(call.get("params", {}), dict | None) or not isinstance(call.get("id", 0), int | str):
-        raise RpcError(INVALID_REQUEST, "`params` must be an object, and `id` a number or text.")
-    return call
+    if "method" not in sent and ("result" in sent or "error" in sent):
+        return None
+    params = sent.get("params")
+    if not isinstance(sent.get("method"), str) or not isinstance(params, dict | None):
+        raise RpcError(INVALID_REQUEST, "`method` must be text, and `params` an object.")
+    if "id" in sent and _id_of(sent) is None:
+        raise RpcError(INVALID_REQUEST, "`id` must be a whole number or text.")
+    return RpcCall(sent["method"], params or {}, _id_of(sent))
+
+
+def _id_of(sent: Any) -> int | str | None:
+    """None where there is no usable one."""
+    id_ = sent.get("id") if isinstance(sent, dict) else None
+    return id_ if _is_whole(id_) or isinstance(id_, str) else None
+
+
+def _object(value: Any, name: str) -> Json:
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_PARAMS, f"`{name}` must be an object.")
+    return value
+
+
+def _is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _address(params: Params) -> FileAddress:
@@ -199,7 +231,7 @@ def _address(params: Params) -> FileAddress:
     return FileAddress("/".join(parts[:3]), "/".join(parts[3:]))
 
 
-def _error(id_: Any, error: RpcError) -> Json:
+def _error(id_: int | str | None, error: RpcError) -> Json:
     return {"jsonrpc": "2.0", "id": id_, "error": {"code": error.code, "message": str(error)}}
 
 
@@ -217,7 +249,9 @@ async def _get(address: FileAddress) -> Installable:
 async def _page(params: Params) -> tuple[list[Installable], str | None]:
     """Newest first. A page that would be too large ends early."""
     cursor = params.get("cursor")
-    after = await read_cursor(cursor if isinstance(cursor, str) else None, MCP)
+    if not isinstance(cursor, str | None):
+        raise RpcError(INVALID_PARAMS, "`cursor` must be text.")
+    after = await read_cursor(cursor, MCP)
     page = await list_skills(SkillQuery(limit=SKILLS_PER_PAGE, after=after))
     found = await read_installable(page.skills, MCP)
     left, shown = LARGEST_PAGE, list[Installable]()

@@ -1,4 +1,4 @@
-"""The `skills` command: one index of discovery 0.2.0 per skill and one per repository, and its search.
+"""The `skills` command: one index of discovery 0.2.0 per skill, version and repository, and its search.
 
 There is none for the whole host: the client downloads every artifact of an index before it shows anything.
 """
@@ -11,8 +11,15 @@ from functions.http.answer import REVALIDATE, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.errors import NotFound
-from shared.marketplace.client_listing import SKILLS_CLI, folder_of
-from shared.marketplace.installable import Installable, find_recorded, read_installable, require_served
+from shared.marketplace.client_listing import SKILLS_CLI, find_obstacles_of, folder_of
+from shared.marketplace.installable import (
+    Installable,
+    find_recorded,
+    get_installable,
+    read_installable,
+    require_served,
+)
+from shared.marketplace.manifest_store import find_manifest
 from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills
 from shared.records.skills import Skill, full_name
 
@@ -52,6 +59,15 @@ async def skill_index(request: Request) -> Answer:
     return _index(await read_installable([skill], SKILLS_CLI), f"The skill {name[:80]!r} cannot be listed.")
 
 
+async def version_index(request: Request) -> Answer:
+    """Index of one version, for a `skills add` that names it: an update keeps it."""
+    name = "/".join(request.path[part] for part in ("owner", "repo", "skill"))
+    skill, version, _ = await get_installable(name, request.path["version"])
+    found = Installable(skill, version, await find_manifest(skill.name, version.version))
+    listed = [] if find_obstacles_of(SKILLS_CLI, *found) else [found]
+    return _index(listed, f"Version {version.version} of {name[:80]!r} cannot be listed.")
+
+
 async def repository_index(request: Request) -> Answer:
     """Index of a repository, for `skills add`."""
     repo = repository_of(request, request.path["repo"])
@@ -70,6 +86,7 @@ async def find(request: Request) -> Answer:
 ROUTES: dict[str, Route] = {
     "GET /{owner}/{repo}/.well-known/agent-skills/index.json": repository_index,
     "GET /{owner}/{repo}/{skill}/.well-known/agent-skills/index.json": skill_index,
+    "GET /{owner}/{repo}/{skill}/{version}/.well-known/agent-skills/index.json": version_index,
     "GET /api/search": find,
 }
 

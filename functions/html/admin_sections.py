@@ -23,6 +23,7 @@ from shared.settings import find_whole_number
 from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
+from shared.submissions.queue_health import github_warnings
 from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.submissions.submission_store import (
     Stuck,
@@ -67,6 +68,7 @@ async def show_review(request: Request, session: Session, flash: Flash) -> Answe
         reports=reports,
         throughput=None if hours is None else charts.throughput(hours),
         oldest=charts.oldest({one.state: one.updated_at for one in reversed(oldest.submissions)}, at),
+        warnings=await github_warnings(),
     )
 
 

@@ -1,19 +1,21 @@
-"""/docs: the API reference, rendered from the OpenAPI document."""
+"""/docs: the API reference, rendered from the OpenAPI document. Each operation once, under its longest address."""
 
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
-from functions.api.contract import contract
+from functions.api.contract import contract, operations
 from functions.html.responses import page
 from functions.http.answer import Answer
 from functions.http.error_codes import CODES
+from functions.http.field_docs import name_in, sample_of
 from functions.http.request import Request
 from shared.db import now
 
-_SAMPLE_DEPTH = 3
+Document = Mapping[str, Any]
 
 
 async def show(request: Request) -> Answer:
@@ -25,39 +27,52 @@ async def show(request: Request) -> Answer:
         now(),
         about=document["info"]["description"].split("\n\n"),
         version=document["info"]["version"],
-        groups=[_group(tag["name"], document) for tag in document["tags"]],
+        groups=_groups(),
         schemas=[_schema(name, schema) for name, schema in sorted(document["components"]["schemas"].items())],
         codes=CODES,
     )
 
 
-def _group(tag: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    operations = [
-        _operation(method.upper(), path, described, document)
-        for path, methods in document["paths"].items()
-        for method, described in methods.items()
-        if described["tags"] == [tag]
+@cache
+def _groups() -> list[dict[str, Any]]:
+    """Operations by tag. Several addresses of one operation are one entry: the first one, and `also` the others."""
+    document = contract()
+    addresses: dict[int, list[tuple[str, str]]] = {}
+    for method, path, declared in operations():
+        addresses.setdefault(id(declared), []).append((method, path))
+    shown = [_operation(method, path, also, document) for (method, path), *also in addresses.values()]
+    return [
+        {"name": tag["name"], "id": slug_of(tag["name"]), "operations": [o for o in shown if o["tag"] == tag["name"]]}
+        for tag in document["tags"]
     ]
-    return {"name": tag, "id": re.sub(r"\W+", "-", tag.lower()), "operations": operations}
 
 
-def _operation(method: str, path: str, described: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+def slug_of(tag: str) -> str:
+    return re.sub(r"\W+", "-", tag.lower())
+
+
+def _operation(method: str, path: str, also: list[tuple[str, str]], document: Document) -> dict[str, Any]:
+    described = document["paths"][path][method.lower()]
     return {
         "id": described["operationId"],
+        "tag": described["tags"][0],
         "method": method,
         "path": path,
+        "also": [other for _, other in also],
         "summary": described["summary"],
         "description": described.get("description", "").split("\n\n"),
         "parameters": [
-            _parameter(parameter) for parameter in [*described["parameters"], *_signed(described, document)]
+            _parameter(parameter, document) for parameter in [*described["parameters"], *_signed(described, document)]
         ],
+        "auth": _auth(described),
         "bodies": _body_types(described),
+        "body": _body_example(described),
         "answers": [_answer(status, answer, document) for status, answer in described["responses"].items()],
         "example": _curl(method, path, described, document),
     }
 
 
-def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
+def _parameter(parameter: Mapping[str, Any], document: Document) -> dict[str, Any]:
     schema = parameter["schema"]
     return {
         "name": parameter["name"],
@@ -66,7 +81,20 @@ def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
         "type": type_of(schema),
         "about": parameter.get("description", ""),
         "default": schema.get("default"),
+        "example": _known_example(schema, document) if parameter["required"] else "",
+        "choices": schema.get("enum", []),
     }
+
+
+def _known_example(schema: Mapping[str, Any], document: Document) -> str:
+    sample = str(sample_of(schema, document["components"]["schemas"]))
+    return "" if sample == "…" else sample
+
+
+def _auth(described: Mapping[str, Any]) -> str:
+    if not described["security"]:
+        return ""
+    return "bearer" if "bearer" in described["security"][0] else "signed"
 
 
 def _body_types(described: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -75,15 +103,26 @@ def _body_types(described: Mapping[str, Any]) -> list[dict[str, str]]:
     return type_of(described["requestBody"]["content"]["application/json"]["schema"])
 
 
-def _answer(status: str, answer: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+def _body_example(described: Mapping[str, Any]) -> str:
+    if "requestBody" not in described:
+        return ""
+    return _pretty(described["requestBody"]["content"]["application/json"]["example"])
+
+
+def _pretty(example: Any) -> str:
+    return example if isinstance(example, str) else json.dumps(example, indent=1, ensure_ascii=False)
+
+
+def _answer(status: str, answer: Mapping[str, Any], document: Document) -> dict[str, Any]:
     is_error = "$ref" in answer
-    answer = document["components"]["responses"][_name_in(answer["$ref"])] if is_error else answer
+    answer = document["components"]["responses"][name_in(answer["$ref"])] if is_error else answer
     content = answer.get("content", {})
     return {
         "status": status,
         "is_error": is_error,
         "about": answer["description"].partition(". Codes")[0],
         "types": [(media, type_of(what["schema"]) if "schema" in what else []) for media, what in content.items()],
+        "examples": [(media, _pretty(what["example"])) for media, what in content.items() if "example" in what],
         "headers": list(answer.get("headers", {})),
     }
 
@@ -104,7 +143,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 def type_of(schema: Mapping[str, Any]) -> list[dict[str, str]]:
     """A type as text, in pieces: those with `schema` link to that schema."""
     if "$ref" in schema:
-        name = _name_in(schema["$ref"])
+        name = name_in(schema["$ref"])
         return [{"text": name, "schema": name}]
     if "anyOf" in schema:
         pieces = [type_of(part) for part in schema["anyOf"]]
@@ -113,6 +152,8 @@ def type_of(schema: Mapping[str, Any]) -> list[dict[str, str]]:
         return [_text(", ".join(map(str, schema["enum"])))]
     if schema.get("type") == "array":
         return [_text("list of "), *type_of(schema.get("items", {}))]
+    if schema.get("type") == "object" and schema.get("additionalProperties"):
+        return [_text("map to "), *type_of(schema["additionalProperties"])]
     return [_text(_WORDS.get(schema.get("format", ""), str(schema.get("type", "anything"))) + _bounds(schema))]
 
 
@@ -132,11 +173,7 @@ def _bounds(schema: Mapping[str, Any]) -> str:
     return f", {high if low == high else f'{low} to {high}' if low else f'at most {high}'} characters"
 
 
-def _name_in(ref: str) -> str:
-    return ref.rpartition("/")[2]
-
-
-def _curl(method: str, path: str, described: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+def _curl(method: str, path: str, described: Mapping[str, Any], document: Document) -> str:
     required = {p["name"]: _filled_in(p, document) for p in described["parameters"] if p["required"]}
     filled = re.sub(r"\{(\w+)\+?\}", lambda match: required[match[1]], path)
     query = "&".join(
@@ -144,57 +181,33 @@ def _curl(method: str, path: str, described: Mapping[str, Any], document: Mappin
     )
     parts = [f'curl -s "$URL{filled}{"?" + query if query else ""}"']
     parts += [] if method in ("GET", "POST") and ("requestBody" in described or method == "GET") else [f"-X {method}"]
-    if described["security"]:
-        scheme = described["security"][0]
-        parts += ['-H "Authorization: Bearer $ADMIN_TOKEN"'] if "bearer" in scheme else _signature(document)
+    if auth := _auth(described):
+        parts += ['-H "Authorization: Bearer $ADMIN_TOKEN"'] if auth == "bearer" else _signature(document)
     if "requestBody" in described:
-        schema = described["requestBody"]["content"]["application/json"]["schema"]
-        body = json.dumps(sample_of(schema, document), ensure_ascii=False).replace("'", "'\\''")
+        sample = described["requestBody"]["content"]["application/json"]["example"]
+        body = json.dumps(sample, ensure_ascii=False).replace("'", "'\\''")
         parts += ["-H 'Content-Type: application/json'", f"-d '{body}'"]
     return " \\\n  ".join(parts)
 
 
-def _filled_in(parameter: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+def _filled_in(parameter: Mapping[str, Any], document: Document) -> str:
     """An example, or a shell variable for the reader to set."""
-    sample = sample_of(parameter["schema"], document)
-    return f"${parameter['name'].upper()}" if sample == "…" else quote(str(sample), safe="/")
+    example = _known_example(parameter["schema"], document)
+    return quote(example, safe="/") if example else f"${parameter['name'].upper()}"
 
 
-def _signature(document: Mapping[str, Any]) -> list[str]:
+def _signature(document: Document) -> list[str]:
     return [f'-H "{scheme["name"]}: …"' for scheme in _signature_schemes(document)]
 
 
-def _signed(described: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _signed(described: Mapping[str, Any], document: Document) -> list[dict[str, Any]]:
     """The signature headers, listed like other parameters."""
-    if not described["security"] or "bearer" in described["security"][0]:
+    if _auth(described) != "signed":
         return []
     header = {"in": "header", "required": True, "schema": {"type": "string"}}
     return [{**scheme, **header} for scheme in _signature_schemes(document)]
 
 
-def _signature_schemes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _signature_schemes(document: Document) -> list[dict[str, Any]]:
     schemes = document["components"]["securitySchemes"].values()
     return [scheme for scheme in schemes if scheme["type"] == "apiKey"]
-
-
-def sample_of(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int = 0) -> Any:
-    """A valid value: the schema's example, otherwise a minimal one with required fields only."""
-    if "$ref" in schema:
-        return sample_of(document["components"]["schemas"][_name_in(schema["$ref"])], document, depth)
-    if "anyOf" in schema:
-        return sample_of(schema["anyOf"][0], document, depth)
-    if "examples" in schema:
-        return schema["examples"][0]
-    if "enum" in schema:
-        return schema["enum"][0]
-    return _plain_sample(schema, document, depth + 1)
-
-
-def _plain_sample(schema: Mapping[str, Any], document: Mapping[str, Any], depth: int) -> Any:
-    kind = schema.get("type")
-    if kind == "object":
-        required = schema.get("required", ()) if depth <= _SAMPLE_DEPTH else ()
-        return {name: sample_of(schema["properties"][name], document, depth) for name in required}
-    if kind == "array":
-        return [sample_of(schema.get("items", {}), document, depth)] if depth <= _SAMPLE_DEPTH else []
-    return {"integer": schema.get("minimum", 1), "number": 1, "boolean": True, "null": None}.get(str(kind), "…")

@@ -20,7 +20,7 @@ from shared.submissions.queue_position import QueueSnapshot, Waiting, get_queue_
 from shared.submissions.submission_list import Listing, ListQuery, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission
-from shared.web import charts, views
+from shared.web import charts, labels, views
 from shared.web.assets import find_asset
 
 ROWS = 50
@@ -78,7 +78,7 @@ async def queue(request: Request) -> Answer:
 
 
 async def submission(request: Request) -> Answer:
-    request.allow_query()
+    request.allow_query("sent")
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
@@ -87,7 +87,10 @@ async def submission(request: Request) -> Answer:
     )
     place = views.places([record], snapshot).get(record.id)
     shown = views.submission_view(record, history, at, place, receipt, files)
-    return page(request, "submission.html", at, since=stamp(at), submission=record, pause=pause, **shown)
+    sent_again = labels.SENT_AGAIN.get(request.query.get("sent", ""))
+    return page(
+        request, "submission.html", at, since=stamp(at), submission=record, pause=pause, sent_again=sent_again, **shown
+    )
 
 
 async def set_theme(request: Request) -> Answer:

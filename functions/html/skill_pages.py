@@ -39,7 +39,7 @@ from shared.web.source_files import TreeRow, file_tree, resolve_link
 SHOWN = 30
 HEALTH_TIME = timedelta(seconds=2)
 LONGEST_FILTER = 200
-FILTERS = ("q", "category", "tier", "author", "license", "sort")
+FILTERS = ("q", "category", "tier", "author", "license", "tool", "sort")
 TIERS = ("", *skill_views.TIERS)
 SORTS = ("", "newest", "installs")
 
@@ -63,7 +63,7 @@ async def search(request: Request) -> Answer:
         summary=skill_views.skills_summary(
             query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None
         ),
-        is_filtered=any(query[:6]),
+        is_filtered=bool(query.q or query.facets),
         is_later_page=after is not None,
         first_url=url_with(request, cursor=None),
         next_url=url_with(request, cursor=cursor) if cursor else None,
@@ -100,7 +100,10 @@ class Document(NamedTuple):
     """SKILL.md as HTML, and the files beside it."""
 
     html: Markup
-    tree: list[TreeRow]
+    files: Mapping[str, bytes]
+
+    def tree(self, report: ScanReport | None) -> list[TreeRow]:
+        return file_tree(self.files, report.receipt.files, report.findings) if report else file_tree(self.files, (), ())
 
 
 class ReportForm(NamedTuple):
@@ -138,6 +141,7 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         security=security,
         health=health,
         document=document,
+        tree=document.tree(report) if document else (),
         diff=diff,
         report_form=report_form,
         tabs=tabs,
@@ -188,7 +192,7 @@ async def _document(skill: Skill) -> Document | None:
         files = await find_downloadable_files(skill, skill.content_hash)
     except Unavailable:
         return None
-    return None if files is None else Document(_rendered(skill, files), file_tree(files, (), ()))
+    return None if files is None else Document(_rendered(skill, files), files)
 
 
 def _rendered(skill: Skill, files: Mapping[str, bytes]) -> Markup:

@@ -22,15 +22,18 @@ UPLOAD_FIELDS = {"invalid_skill_name": "name", "name_taken": "uploadToken"}
 
 class Upload(NamedTuple):
     fields: dict[str, str]
-    files: list[tuple[str, str]]
+    files: list[tuple[str, bytes]]
 
 
 async def show(request: Request) -> Answer:
-    """The command-line client opens this page with `repo` (owner/repo) and `skill`."""
-    request.allow_query("repoUrl", "repo", "skill")
-    repo, skill = request.query.get("repo"), request.query.get("skill")
+    """The command-line client opens this page with `repo` (owner/repo) and `skill`, the page of a submission with
+    `repoUrl` and `skillPath`, or for an upload with `name`."""
+    request.allow_query("repoUrl", "repo", "skill", "skillPath", "name")
+    repo = request.query.get("repo")
     repo_url = f"https://{get_settings().github_host}/{repo}" if repo else request.query.get("repoUrl", "")
-    return _page(request, {"repoUrl": repo_url} | ({"skillName": skill} if skill else {}))
+    given = {"skillName": "skill", "skillPath": "skillPath", "name": "name"}
+    typed = {field: request.query[sent] for field, sent in given.items() if request.query.get(sent)}
+    return _page(request, {"repoUrl": repo_url} | typed)
 
 
 async def track(request: Request) -> Answer:
@@ -52,7 +55,12 @@ async def submit(request: Request) -> Answer:
         accepted = await intake.submit_repo(repo_url, name, path, SENT_BY, None, request.source_ip)
     except RequestError as error:
         return _rejected(request, form, error, REPO_FIELDS.get(error.code, "repoUrl"))
-    return see_other(f"/submissions/{accepted.submission.id}")
+    return see_other(address_of(accepted))
+
+
+def address_of(accepted: intake.Accepted) -> str:
+    """The page of a submission; for one that was submitted before, it says what that means."""
+    return f"/submissions/{accepted.submission.id}" + (f"?sent={accepted.flag}" if accepted.flag else "")
 
 
 async def _submit_upload(request: Request) -> Answer:
@@ -64,8 +72,10 @@ async def _submit_upload(request: Request) -> Answer:
         accepted = await intake.submit_bundle(name, files, token, SENT_BY, None, request.source_ip)
     except RequestError as error:
         return _rejected(request, upload.fields, error, UPLOAD_FIELDS.get(error.code, "files"))
+    if accepted.flag:
+        return see_other(address_of(accepted))
     shown = {
-        "title": labels.SUBMISSION_FLAGS[accepted.flag or "accepted"],
+        "title": labels.SUBMISSION_FLAGS["accepted"],
         "id": accepted.submission.id,
         "skill_name": accepted.submission.skill_name,
         "upload_token": accepted.upload_token,
@@ -86,23 +96,23 @@ def read_upload(request: Request) -> Upload:
         if part.get_filename() is None:
             upload.fields[str(field)] = _text(str(field), content)
         elif part.get_filename():
-            upload.files.append((str(part.get_filename()), _text(str(part.get_filename()), content)))
+            upload.files.append((str(part.get_filename()), bytes(content or b"")))
     return upload
 
 
-def without_common_folder(files: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def without_common_folder(files: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
     """Browsers prefix every path with the name of the chosen folder."""
     tops = {path.partition("/")[0] for path, _ in files}
     if len(tops) != 1 or any("/" not in path for path, _ in files):
         return files
-    return [(path.partition("/")[2], text) for path, text in files]
+    return [(path.partition("/")[2], content) for path, content in files]
 
 
 def _text(name: str, content: Any) -> str:
     try:
         return bytes(content or b"").decode()
     except UnicodeDecodeError:
-        raise InvalidRequest(f"{name[:80]!r} is not a UTF-8 text file.", code="invalid_bundle") from None
+        raise InvalidRequest(f"{name[:80]!r} is not valid text (UTF-8).", code="invalid_bundle") from None
 
 
 def _rejected(request: Request, typed: dict[str, str], error: RequestError, field: str) -> Answer:

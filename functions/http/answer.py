@@ -86,6 +86,7 @@ def problem_of(error: Exception, event: Mapping[str, Any]) -> Problem:
         message = "This was changed by someone else at the same time. Reload it and try again."
         return Problem(409, "changed_meanwhile", message, request_id)
     logger.error("request failed", exc_info=error, extra={"route": event["routeKey"], "request": request_id})
+    telemetry.count(telemetry.Watched.INTERNAL_ERRORS)
     return Problem(500, "internal_error", "Internal error. It has been logged.", request_id)
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from functions.http.answer import ErrorAnswer
 from functions.http.error_codes import CODES
+from functions.http.field_docs import FieldDocs, add_field_docs
 from functions.http.operations import NoQuery, Operation, alternatives, without_none
 from shared.access.webhook_auth import PROVIDER, SIGNATURE, TIMESTAMP
 
@@ -37,7 +38,7 @@ the other `$` variables yourself. Only Admin and External scanners require a tok
 Described = tuple[str, str, Operation]  # method, path, declaration
 
 
-def describe(operations: Sequence[Described]) -> dict[str, Any]:
+def describe(operations: Sequence[Described], docs: FieldDocs | None = None) -> dict[str, Any]:
     schemas = _Schemas([declared for _, _, declared in operations])
     paths: dict[str, Any] = {}
     for method, path, declared in operations:
@@ -55,7 +56,9 @@ def describe(operations: Sequence[Described]) -> dict[str, Any]:
             "securitySchemes": _SECURITY,
         },
     }
-    return dict(msgspec.json.decode(msgspec.json.encode(described)))  # plain JSON: defaults may be tuples or enums
+    document = dict(msgspec.json.decode(msgspec.json.encode(described)))  # plain JSON: defaults may be tuples or enums
+    add_field_docs(document, docs or FieldDocs())
+    return document
 
 
 def tag_of(path: str, declared: Operation) -> str:

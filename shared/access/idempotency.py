@@ -1,7 +1,7 @@
 """Idempotency keys: for a day, a repeated request with the same key gets the response of the first one.
 
 A key belongs to the caller that used it, known by its admin token or its address, both kept as keyed hashes only. The
-same key of another caller is simply another key, so nobody gets a response, or an upload token, that is not theirs.
+same key of another caller is simply another key, so no caller gets the response or the upload token of another.
 
 A request for several skills is one request: its key is taken before anything else, so that a different body is refused
 as a whole. The outcome of each skill is stored as a part: a concurrent request, or a retry after a crash, resumes from
@@ -55,7 +55,7 @@ class StoredResponse(StoredOutcome, frozen=True, kw_only=True, rename="camel", o
 
 
 async def caller_of(authorization: str | None, ip: str) -> str:
-    """An unknown bearer token is nobody: clients send placeholders that many of them have in common."""
+    """An unknown bearer token identifies no caller: clients send placeholders that many of them have in common."""
     scheme, _, token = (authorization or "").partition(" ")
     known = await find_token(sha256_of(token)) if scheme.lower() == "bearer" and token.strip() else None
     return await sign("idempotency", f"token {known.sha256}" if known else f"address {network_of(ip)}")

@@ -55,7 +55,7 @@ async def refuse_locked(kind: str, ip: str) -> None:
 
 
 def network_of(ip: str) -> str:
-    """IPv6 by /64: a client has a whole one, so single addresses would tell nobody apart."""
+    """IPv6 by /64: a client has a whole one, so single addresses do not identify clients."""
     address = ip_address(ip)
     if not isinstance(address, IPv6Address):
         return str(address)

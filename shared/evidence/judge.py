@@ -215,9 +215,7 @@ def _down() -> Deferred:
 
 
 def _later(problem: str) -> Deferred:
-    until = now() + OUTAGE_PAUSE
-    reason = f"{problem} The next try is at {until:%H:%M} UTC."
-    return Deferred(reason, "the judge (Amazon Bedrock)", until, "judge_down")
+    return Deferred(problem, "the judge (Amazon Bedrock)", now() + OUTAGE_PAUSE, "judge_down")
 
 
 def _checked(report: _Report, question: Question, texts: Mapping[str, str], model_id: str, tokens: int) -> Judgement:

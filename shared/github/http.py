@@ -4,6 +4,7 @@ Permanent errors are `Refused`; transient ones are `Deferred`, with the time of 
 """
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +17,8 @@ import msgspec
 
 from shared.errors import Deferred, NeedsPerson, Refused
 from shared.settings import GITHUB, find_whole_number, is_loopback
-from shared.storage.secret_store import Secrets
+from shared.storage.secret_store import Secrets, SecretValues
+from shared.telemetry import Watched, measure_percent
 from shared.timing import ARCHIVE_BUDGET, GITHUB_BUDGET, LONGEST_QUOTA_WAIT, OUTAGE_PAUSE, seconds_to_wait
 
 if TYPE_CHECKING:  # imported by those who call GitHub: it takes longer than a cold request that does not
@@ -30,6 +32,7 @@ _QUERY = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*")
 _GONE = (404, 409, 410, 422, 451)
 _MOVED = (301, 302, 307, 308)
 
+NO_TOKEN = "There is no GitHub token: 60 calls an hour are about 15 submissions."  # noqa: S105 - says there is none
 T = TypeVar("T")
 
 
@@ -49,7 +52,7 @@ class GitHubHttp:
         self._secrets = secrets
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
-        self._quota: Quota | None = None
+        self._quotas: dict[str | None, Quota] = {}  # by token; None: without one
 
     async def get_json(self, path: str, type_: type[T], missing: Refused) -> T:
         """Raises `missing` if GitHub responds that it does not exist."""
@@ -77,14 +80,27 @@ class GitHubHttp:
 
     def yield_quota_to_workers(self) -> None:
         """Raises Deferred if the remaining quota is reserved for workers."""
-        quota = self._quota
-        if quota and quota.resets_at > self._clock() and quota.remaining < quota.limit * RESERVED:
-            raise self._used_up(quota.resets_at)
+        known = [quota for quota in self._quotas.values() if quota.resets_at > self._clock()]
+        if known and len(known) == len(self._quotas) and all(q.remaining < q.limit * RESERVED for q in known):
+            raise self._used_up(min(quota.resets_at for quota in known))
+
+    def _choose(self, secrets: SecretValues) -> str | None:
+        """The token with the most left; one that was never used counts as full. Raises Deferred if none has any."""
+        tokens: list[str | None] = [*secrets.all_github_tokens] or [None]
+        self._quotas = {token: quota for token, quota in self._quotas.items() if token in tokens}
+        usable = [token for token in tokens if self._left(token) != 0]
+        if not usable:
+            raise self._used_up(min(self._quotas[token].resets_at for token in tokens))
+        return max(usable, key=self._left)
+
+    def _left(self, token: str | None) -> float:
+        quota = self._quotas.get(token)
+        return math.inf if quota is None or quota.resets_at <= self._clock() else quota.remaining
 
     def down(self, how: str) -> Deferred:
         until = self._clock() + OUTAGE_PAUSE
         return Deferred(
-            f"We could not reach GitHub ({how}). The next try is at {until:%H:%M} UTC.",
+            f"We could not reach GitHub ({how}).",
             "GitHub",
             until,
             "github_down",
@@ -109,14 +125,12 @@ class GitHubHttp:
 
     @asynccontextmanager
     async def _get_api(self, path: str) -> "AsyncIterator[aiohttp.ClientResponse]":
-        if self._quota and self._quota.remaining == 0 and self._quota.resets_at > self._clock():
-            raise self._used_up(self._quota.resets_at)
-        token = (await self._secrets.get()).github_token
+        token = self._choose(await self._secrets.get())
         headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
         if token:
             headers["authorization"] = f"Bearer {token}"
         async with self._get(f"{self._api_url}{path}", headers) as response:
-            self._note_quota(response.headers)
+            self._note_quota(token, response.headers)
             yield response
 
     @asynccontextmanager
@@ -171,8 +185,7 @@ class GitHubHttp:
         raise self.down(f"it responded with status {response.status}")
 
     def _used_up(self, until: datetime) -> Deferred:
-        reason = f"We could not reach GitHub (quota used up). The next try is at {until:%H:%M} UTC."
-        return Deferred(reason, "GitHub (quota used up)", until, "github_quota")
+        return Deferred("We could not reach GitHub (quota used up).", "GitHub (quota used up)", until, "github_quota")
 
     def _next_try(self, headers: Mapping[str, str], wait: int | None) -> datetime:
         now = self._clock()
@@ -185,11 +198,13 @@ class GitHubHttp:
             until = now + OUTAGE_PAUSE
         return min(max(until, now + timedelta(seconds=1)), now + LONGEST_QUOTA_WAIT)
 
-    def _note_quota(self, headers: Mapping[str, str]) -> None:
+    def _note_quota(self, token: str | None, headers: Mapping[str, str]) -> None:
         limit, remaining = (find_whole_number(headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining"))
         resets_at = _time(headers.get("x-ratelimit-reset"))
         if limit is not None and remaining is not None and resets_at is not None:
-            self._quota = Quota(limit, remaining, min(resets_at, self._clock() + LONGEST_QUOTA_WAIT))
+            self._quotas[token] = Quota(limit, remaining, min(resets_at, self._clock() + LONGEST_QUOTA_WAIT))
+            left = [100 * quota.remaining / max(quota.limit, 1) for quota in self._quotas.values()]
+            measure_percent(Watched.GITHUB_QUOTA_LEFT, max(left))
 
     def _moved_to(self, response: "aiohttp.ClientResponse") -> str:
         """The new address of a renamed repository: a path of the same API, nothing else."""
@@ -240,6 +255,10 @@ class RequestCache:
 
 class Missing(Refused):
     """Replaced by each caller's own `missing`."""
+
+
+def warnings_about(secrets: SecretValues) -> list[str]:
+    return [] if secrets.all_github_tokens else [NO_TOKEN]
 
 
 def api_path(*parts: str) -> str:

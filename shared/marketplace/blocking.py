@@ -1,6 +1,6 @@
 """What a block of one skill adds to the blocklist: its name in its source, its content in any source, the signature
 that copies are found by, and what the block rested on. Content that another skill published here first is that skill's:
-only the name is blocked then, so that nobody bans a skill by having a copy of it blocked. Lifting the block removes all
+only the name is blocked then, so that blocking a copy does not ban the original. Lifting the block removes all
 of that and nothing else: an entry that a person added for the same skill stays, and keeps it blocked."""
 
 import asyncio

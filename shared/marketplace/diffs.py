@@ -78,7 +78,7 @@ def _with_names(diff: FileDiff) -> str:
 
 
 def _diff(path: str, status: str, old: list[str] | None, new: list[str] | None) -> FileDiff:
-    if old is None or new is None or (status == "modified" and old == new):  # the bytes differ in what nobody sees
+    if old is None or new is None or (status == "modified" and old == new):  # bytes differ, lines do not
         return FileDiff(path, status, 0, 0, None)
     opcodes = _opcodes(old, new)
     deletions = sum(i2 - i1 for tag, i1, i2, _, _ in opcodes if tag != "equal")

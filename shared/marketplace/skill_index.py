@@ -27,13 +27,14 @@ from shared.storage.kv import Expect, Key, Put, Query, Write, query_shards
 from shared.submissions.word_index import word_puts
 from shared.telemetry import logger
 
-FACETS = ("category", "tier", "author", "repo", "license")
+FACETS = ("category", "tier", "author", "repo", "license", "tool")
+MAX_TOOLS = 12  # by which a skill is found
 WORDS = "find"
 NAMES = "named"
 
 
 def look_alike_keys(name: str) -> list[Key]:
-    """Of the name as people read it, and of the parts that nobody may add something to."""
+    """Keys of the name as people read it, and of the parts that a look-alike may not extend."""
     owner, repo, slug = split_name(name)
     forms = (look_alike(name), f"{stem(owner)}/{skeleton(repo)}/{skeleton(slug)}")
     return [Key(f"alike:{form}") for form in dict.fromkeys(forms)]
@@ -96,8 +97,8 @@ def index_puts(skill: Skill) -> list[Put]:
     """Facets keep the first publication's time: a page between two versions neither loses nor repeats a skill."""
     name = skill.name.lower()
     at = stamp(skill.published_at)
-    values = {key: facet_of(skill, key) for key in FACETS}
-    facets = [Put(Key(facet_partition(key, value), f"{at}#{name}"), "{}") for key, value in values.items() if value]
+    values = [(key, value) for key in FACETS for value in facets_of(skill, key)]
+    facets = [Put(Key(facet_partition(key, value), f"{at}#{name}"), "{}") for key, value in values]
     return [*word_puts(WORDS, skill_words(skill), name), *word_puts(NAMES, names_of(skill.name), name), *facets]
 
 
@@ -112,6 +113,14 @@ def facet_of(skill: Skill, key: str) -> str:
     owner, repo, _ = split_name(full_name(skill))
     of_source = {"author": owner, "repo": f"{owner}/{repo}"}
     return ({"category": skill.category, "tier": skill.cert_tier, "license": skill.license} | of_source)[key].lower()
+
+
+def facets_of(skill: Skill, key: str) -> list[str]:
+    """All values by which it is found: a skill can ask for several tools. `Bash(git:*)` is the tool `bash`."""
+    if key != "tool":
+        return [value] if (value := facet_of(skill, key)) else []
+    tools = (tool.partition("(")[0].strip().lower() for tool in skill.allowed_tools)
+    return list(dict.fromkeys(filter(None, tools)))[:MAX_TOOLS]
 
 
 async def index_skill(skill: Skill, may_have_moved: bool = True) -> None:

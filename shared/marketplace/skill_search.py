@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from shared.db import get_kv
-from shared.marketplace.skill_index import FACETS, NAMES, WORDS, facet_of
+from shared.marketplace.skill_index import FACETS, NAMES, WORDS, facets_of
 from shared.marketplace.skill_store import ReadSkills, facet_partition, installs_order, read_skills
 from shared.records.search_words import LONGEST_WORD, begins, is_match, joined, query_words, skill_words
 from shared.records.skills import Skill, SkillCounts
@@ -27,6 +27,7 @@ class SkillQuery(NamedTuple):
     tier: str | None = None
     author: str | None = None
     license: str | None = None
+    tool: str | None = None  # that its front matter asks for
     repo: str | None = None  # owner/repo
     sort: str | None = None  # newest | installs; None: newest, for a search the best match
     limit: int = 50
@@ -91,7 +92,7 @@ def _is_shown(query: SkillQuery, row: Candidate, read: ReadSkills) -> bool:
     skill = read.skills.get(row.name)
     if skill is None or not skill.is_listed:
         return False
-    if any(facet_of(skill, key) != value for key, value in query.facets.items()):
+    if any(value not in facets_of(skill, key) for key, value in query.facets.items()):
         return False
     if not query.words:
         return True

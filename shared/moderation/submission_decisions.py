@@ -12,7 +12,7 @@ from shared.access.audit import audit_put
 from shared.access.audit import reason_of as _reason
 from shared.access.auth import require_role
 from shared.db import get_kv, now
-from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound
+from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
 from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, find_receipt
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.publishing import publish
@@ -36,6 +36,7 @@ from shared.submissions.submission_store import commit, get_submission
 from shared.telemetry import logger
 from shared.timing import API_TIMEOUT, DEFAULT_PAUSE, seconds_left
 from shared.verification.recovery import RecoveryReport, recover_stuck, rescue
+from shared.verification.resumption import send_waiting
 
 if TYPE_CHECKING:
     from shared.verification.rescan import Rescanned, RescanReport
@@ -238,9 +239,15 @@ async def rescan_all(by: AdminToken, why: str) -> "RescanReport":
 
 
 async def resume(by: AdminToken, why: str) -> Pause:
+    """What waited is sent at once, the oldest first; what is beyond one tick's worth follows with the stuck scan."""
     require_role(by, "admin")
     reason = _reason(why)
-    return await resume_queue(by.name, reason, [audit_put(by, "resume", "the queue", reason)])
+    resumed = await resume_queue(by.name, reason, [audit_put(by, "resume", "the queue", reason)])
+    try:
+        await send_waiting()
+    except Unavailable:
+        logger.exception("what waited was not sent, left to the stuck scan")
+    return resumed
 
 
 def role_for(submission: Submission) -> str:

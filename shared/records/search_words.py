@@ -3,12 +3,13 @@
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
-from itertools import chain
+from itertools import chain, islice
 
 from shared.records.skills import Skill, full_name, split_name
 from shared.records.submissions import Submission
 
 MAX_SKILL_WORDS = 32
+MAX_NEEDS = 8  # of what a skill says that it needs (`compatibility`)
 MAX_SUBMISSION_WORDS = 12
 LONGEST_WORD = 40
 _WORD = re.compile(r"[^\W_]+")
@@ -23,10 +24,11 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 def skill_words(skill: Skill) -> tuple[str, ...]:
-    """Its name first, so that a long description never pushes it out."""
+    """Its name first and its description last, so that a long one pushes nothing else out."""
     name = split_name(full_name(skill))
+    needs = islice((word for word in tokens(skill.compatibility) if word not in STOP_WORDS), MAX_NEEDS)
     named = chain(tokens(name.slug), tokens(name.owner), tokens(name.repo))
-    described = chain(*map(tokens, skill.tags), tokens(skill.display_name), tokens(skill.description))
+    described = chain(*map(tokens, skill.tags), tokens(skill.display_name), needs, tokens(skill.description))
     return _first(chain(named, (word for word in described if word not in STOP_WORDS)), MAX_SKILL_WORDS)
 
 

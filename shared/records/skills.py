@@ -85,13 +85,15 @@ def version_metadata_of(skill: "Skill | VersionMetadata") -> dict[str, Any]:
 
 
 def new_permissions(before: "Skill | None", after: "Skill") -> tuple[str, ...]:
-    """What a new version may do beyond the one before. Of an older release only the kinds are known."""
+    """What a new version may do, or asks to be allowed, beyond the one before. Of an older release only the kinds of
+    capabilities are known."""
     if before is None:
         return ()
     if before.permissions is None:
         return tuple(name for name in after.capabilities if name not in before.capabilities)
-    known = {*before.permissions}
-    return tuple(line for line in after.permissions or () if line not in known)
+    observed = (line for line in after.permissions or () if line not in before.permissions)
+    declared = (tool for tool in after.allowed_tools if tool not in before.allowed_tools)
+    return (*observed, *(f"allowed-tools: {tool}" for tool in declared))
 
 
 class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

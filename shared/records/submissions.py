@@ -102,6 +102,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     lease_owner: str | None = None
     lease_until: datetime | None = None
     not_before: datetime | None = None
+    paused_until: datetime | None = None  # equal to `not_before` if nothing but a pause of the queue delays it
     resent_at: datetime | None = None
     content_hash: str | None = None
     # A fingerprint of what no scan could read beside the content.
@@ -122,7 +123,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     score: int | None = None
     published_version: str | None = None
     upload_token_hash: str | None = None
-    held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: nobody's
+    held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: no holder
     parked_by: str | None = None  # rule | judge | blocklist | person | faults | source: decides who may reopen it
 
     def has_live_lease(self, now: datetime) -> bool:
@@ -254,6 +255,17 @@ def is_superseded(submission: Submission, delivery: Delivery) -> bool:
     by = submission.claimed_delivery
     was_redelivered = by is not None and by.message_id == delivery.message_id and by.receives < delivery.receives
     return delivery.generation < submission.generation and not was_redelivered
+
+
+def was_resumed(submission: Submission) -> bool:
+    """It waits with the message that was sent at the end of a pause: no worker has received that one yet."""
+    return submission.state == S.RECEIVED and submission.generation > 0 and submission.claimed_delivery is None
+
+
+def is_deferred(submission: Submission, now: datetime) -> bool:
+    """It waits for something else than the end of a pause."""
+    waits_until = submission.not_before
+    return waits_until is not None and now < waits_until and waits_until != submission.paused_until
 
 
 class Rescue(StrEnum):

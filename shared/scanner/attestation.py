@@ -1,7 +1,7 @@
 """The signed receipt of a version as a document: an in-toto statement in a DSSE envelope. Pure: without keys."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -76,10 +76,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return base64.b64decode(self.payload, validate=True)
 
 
-def payload_of(claims: ReceiptClaims, digests: dict[str, str]) -> bytes:
-    """`digests`: sha256 by packaging."""
+def payload_of(claims: ReceiptClaims, digests: Mapping[str, dict[str, str]]) -> bytes:
+    """`digests`: of each packaging, in hexadecimal by algorithm."""
     title = f"{claims.skill}@{claims.version}"
-    subjects = [Subject(f"{title}.{name}", {"sha256": digests[name]}) for name in sorted(digests)]
+    subjects = [Subject(f"{title}.{name}", digests[name]) for name in sorted(digests)]
     return msgspec.json.encode(Statement(subject=subjects, predicate=claims))
 
 

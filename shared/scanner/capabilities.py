@@ -1,7 +1,8 @@
 """What a skill can do, judged by the tools it declares and by its content, with the evidence for each."""
 
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from shared.scanner.hosts import ADDRESS
 from shared.scanner.matching import Hit
@@ -19,7 +20,6 @@ SIGNALS = {
     "persistence": ("SIG-PERSISTS",),
     "agent memory": ("SIG-AGENT-MEMORY",),
 }
-MAX_HITS = 200
 MAX_USES = 20
 LONGEST_VALUE = 80
 _HOST_OF_ADDRESS = re.compile(r"//(?:[^/@\s]{1,80}@)?([a-z0-9.-]{3,253})", re.IGNORECASE)
@@ -43,12 +43,23 @@ def _declared(front_matter: FrontMatter) -> list[Capability]:
 def _observed(hits: list[Hit]) -> list[Capability]:
     found = []
     for name, signals in SIGNALS.items():
-        seen = [hit for hit in hits if hit.rule.id in signals and hit.live][:MAX_HITS]
+        seen = [hit for hit in hits if hit.rule.id in signals and hit.live]
         if seen:
             uses = {(use.kind, use.value): use for hit in reversed(seen) for use in _uses(name, hit)}
-            shown = sorted(uses.values(), key=lambda use: (use.kind, use.value))[:MAX_USES]
-            found.append(Capability(name, f"{seen[0].path}:{seen[0].line}", declared=False, uses=tuple(shown)))
+            ordered = sorted(uses.values(), key=lambda use: (use.kind, use.value))
+            found.append(Capability(name, f"{seen[0].path}:{seen[0].line}", declared=False, uses=_listed(ordered)))
     return found
+
+
+def _listed(uses: Sequence[PermissionUse]) -> tuple[PermissionUse, ...]:
+    """What is too much for a list is one use with a digest: a version that adds to it or changes it is still noticed,
+    however many there were before."""
+    if len(uses) <= MAX_USES:
+        return tuple(uses)
+    listed, others = uses[: MAX_USES - 1], uses[MAX_USES - 1 :]
+    digest = hashlib.sha256("\n".join(f"{use.kind} {use.value}" for use in others).encode(errors="replace")).hexdigest()
+    first = others[0]
+    return (*listed, PermissionUse("others", f"{len(others)} others ({digest[:12]})", first.path, first.line))
 
 
 def _uses(name: str, hit: Hit) -> Iterator[PermissionUse]:

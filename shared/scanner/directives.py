@@ -109,7 +109,7 @@ def _sentence_from(lines: list[str], line: int, column: int) -> str:
 
 
 def _names_a_strange_download(hit: Hit, lines: list[str], skill: SkillIdentity) -> bool:
-    """An address to get a program from, near the demand, whose host nobody vouches for."""
+    """An address to get a program from, near the demand, whose host is not vouched for."""
     first = max(0, hit.line - 1 - LINES_NEAR)
     for number in range(first, min(len(lines), hit.line + LINES_NEAR)):
         text = lines[number][:MAX_LINE]

@@ -59,7 +59,7 @@ def office_text(name: str, content: bytes) -> str | None:
         return None
     markup = content.decode("utf-8", "replace").replace("\0", "")
     shown = "\n".join(_SHOWN_ATTRIBUTE.findall(markup))
-    # A comment is read by whoever unpacks the document, and what CDATA holds is text.
+    # Unpacking the document shows its comments, and what CDATA holds is text.
     for mark in ("<!--", "-->", "<![CDATA[", "]]>"):
         markup = markup.replace(mark, "\n" if "--" in mark else "")
     text = html.unescape(_TAG.sub("", _PARAGRAPH.sub("\n", markup)))

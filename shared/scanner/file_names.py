@@ -1,4 +1,4 @@
-"""File names that mean something else elsewhere: the one list for uploads, GitHub archives and members of archives."""
+"""File names with a second meaning on some systems: one list for uploads, GitHub archives and members of archives."""
 
 import re
 import unicodedata

@@ -23,7 +23,7 @@ SINK_WORDS = (
     *("bitstransfer", "send-mailmessage", " host $", " ping $", " ping -"),
     *NAMELESS,
 )
-# Something that must go nowhere at all, whoever is at the other end.
+# What must not be sent at all, whichever host receives it.
 VALUABLE = (
     *(".ssh", "id_rsa", "id_ed", ".aws", ".azure", ".kube", ".docker/", ".gnupg", ".npmrc", ".pypirc", "netrc"),
     *("/.env", " .env ", "@.env", " .env.", ".git-credentials", "git credential", ".config/gh", "keychain"),

@@ -21,7 +21,7 @@ class HostTable(msgspec.Struct, frozen=True, kw_only=True):
     services: dict[str, tuple[str, ...]]  # a word in the name of a secret: the domains it belongs to
 
 
-# AWS serves its own API beside its tenants, so its tenants are told apart by the parts of the name.
+# AWS serves its own API beside its tenants, so its tenants are recognised by the parts of the name.
 _MIXED = frozenset({"amazonaws.com", "gateway.ai.cloudflare.com"})
 
 

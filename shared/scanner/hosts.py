@@ -159,7 +159,7 @@ def secret_belongs_to(secret: str, host: Host) -> bool:
 
 
 def _is_platform_of(secret: str, host: Host) -> bool:
-    """A database or a function of the user's own: SUPABASE_KEY to abc.supabase.co. A catcher is nobody's own."""
+    """A database or a function of the user's own: SUPABASE_KEY to abc.supabase.co. Not a request catcher."""
     services = load_pack().hosts.services
     domains = [domain for word in _secret_words(secret) for domain in services.get(word, ())]
     if host.name == "api.telegram.org" or "/api/webhooks" in host.owner:
@@ -297,7 +297,7 @@ def _numbered(name: str, number: ipaddress.IPv4Address | ipaddress.IPv6Address) 
 
 
 def _is_documentation(number: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Ranges for examples (RFC 5737) stand for a public number: whoever writes one means a server."""
+    """Ranges for examples (RFC 5737) stand for a public number: a skill that contains one means a server."""
     return str(number).startswith(("192.0.2.", "198.51.100.", "203.0.113.", "2001:db8:"))
 
 

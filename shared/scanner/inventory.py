@@ -1,6 +1,6 @@
 """The files of a skill: what each of them says, and which of them violate a rule by their name or kind.
 
-Everything is read as text, except what nobody could run or read as text: see media.py and used_files.py. What was not
+Everything is read as text, except what cannot be run or read as text: see media.py and used_files.py. What was not
 read completely makes the scan incomplete.
 """
 

@@ -69,7 +69,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_described(self) -> bool:
-        """Excused by its place, and nobody is told to do it."""
+        """Excused by its place, and not an instruction."""
         return not self.live and not self.is_told
 
     @property

@@ -1,7 +1,7 @@
 """Pictures, fonts, sounds and data files: the only files that are not read as text.
 
 A file is one of them only if its name says so and all of its bytes fit the format, from the first to the last. What
-follows the end of a picture is read by nobody who shows it, so nothing but padding may be there.
+follows the end of a picture is ignored by viewers, so nothing but padding may be there.
 """
 
 import re

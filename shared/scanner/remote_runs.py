@@ -62,7 +62,7 @@ _PROGRAM = re.compile(r"(?<![\w$])(\w{1,40})=[\"']?([\w./]{2,40})(?=[\"'\s;&]|\Z
 _STREAM = re.compile(r"/dev/fd/\d|&\d|COPROC")
 _NOWHERE = {"", "null", "stdout", "stderr", "&1", "1", "2", "-"}
 _PLACEHOLDER = re.compile(r"(?<=[/=:@{\"'.-])<[\w -]{1,60}>")
-# What makes a known name another command, or sends a known address elsewhere, for the rest of the file.
+# What makes a known name another command, or sends a known address to another host, for the rest of the file.
 _REDEFINES = re.compile(
     r"(?:^|[;&{\s])(?:function\s+)?(?:curl|wget|(?:ba|z|da|k)?sh|sudo|tee|gpg|tar)\s*\(\s*\)|\balias\s+(?:curl|wget|(?:ba|z)?sh|sudo)="
     r"|\b(?:https?|all|HTTPS?|ALL)_(?:proxy|PROXY)=|\.(?:curlrc|wgetrc)\b|/etc/hosts\b|\bhash\s+-p|\bLD_PRELOAD="

@@ -52,7 +52,7 @@ class Scans(Protocol):
         ...
 
     async def texts(self, files: Mapping[str, bytes], most: int) -> dict[str, str] | None:
-        """What the files say, by path, also those in archives. None: more than so many bytes, or it cannot be told."""
+        """What the files say, by path, also those in archives. None: more than so many bytes, or unknown."""
         ...
 
     def close(self) -> None: ...
@@ -115,7 +115,7 @@ class ScanProcesses:
         try:
             async with asyncio.timeout(seconds_to_wait(SCAN_WALL_LIMIT)):
                 answer = await asyncio.to_thread(process.scan, *request)
-        except BaseException as error:  # cancelled too: nobody waits for this scan any more
+        except BaseException as error:  # cancelled too: its caller no longer waits for this scan
             process.end()
             if isinstance(error, TimeoutError):
                 raise Unavailable("The scan took too long.") from error

@@ -53,7 +53,7 @@ def language_of_file(path: str, text: str) -> str:
     words = text[2:200].split("\n", 1)[0].replace("/", " ").split()
     by_program = next((_PROGRAMS[w] for word in words if (w := _VERSION.sub("", word)) in _PROGRAMS), "")
     if by_name and by_program and by_name != by_program:
-        return ""  # the name says one language, the first line another: nobody knows which one will run it
+        return ""  # the name says one language, the first line another: it is unknown which one will run it
     return by_name or by_program
 
 
@@ -166,7 +166,7 @@ def _quoted_end(text: str, start: int) -> int:
 
 
 def _behind(text: str, closer: str, start: int) -> int:
-    """Behind the next `closer`, or -1. Whoever gets -1 stops, so that no two searches reach the end of the text."""
+    """Behind the next `closer`, or -1. A caller that gets -1 stops, so that no two searches reach the end."""
     found = text.find(closer, start)
     return found + len(closer) if found >= 0 else -1
 

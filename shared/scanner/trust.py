@@ -14,7 +14,7 @@ BARE_ADDRESS = re.compile(
     r"|(?<![\w/.:-])(?:[a-z0-9-]{1,63}\.)+[a-z]{2,24}:\d{2,5}\b|(?<![\w/.:=-])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])",
     re.IGNORECASE,
 )
-# These send a request to another host than its address says, or name its address elsewhere.
+# These send a request to another host than its address says, or take its address from another place.
 REDIRECTING = re.compile(
     r"prox(?:y|ies)|socks[45]|(?<!\S)-x\s?[^\s-]|--(?:resolve|connect-to|doh-url|unix-socket|abstract-unix-socket|config"
     r"|trusted-host|input-file|base|header-file|interface|dns-\w{1,12}|url-query|variable|expand-\w{1,20})\b"
@@ -87,8 +87,8 @@ def is_listed(address: str, entries: tuple[str, ...]) -> bool:
 
 
 def is_listed_repository(address: str, owners: tuple[str, ...]) -> bool:
-    """A repository of a listed owner, at a branch or tag of its own: a commit may be of any fork. What the reader still
-    has to fill in is nobody's."""
+    """A repository of a listed owner, at a branch or tag of its own: a commit may be of any fork. An
+    address with a part to fill in belongs to no owner."""
     lowered = _SHORT_FORM.sub("https://github.com/", address.lower().removeprefix("git+"))
     match = _REPOSITORY.match(lowered)
     if match is None:

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -53,8 +54,14 @@ class _Keys(msgspec.Struct):
     keys: list[_ListedKey]
 
 
+class VerifyParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Not argparse's 2, which says here that the bytes are others."""
+        self.exit(USAGE_ERROR, f"scanner: {message}. Try --help.\n")
+
+
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m shared.scanner verify", epilog=EPILOG)
+    parser = VerifyParser(prog="python -m shared.scanner verify", epilog=EPILOG)
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="the .zip, .tar.gz or npm .tgz")
     parser.add_argument("receipt", type=Path, metavar="RECEIPT", help="the signed receipt of its version")
     parser.add_argument("--keys", type=Path, required=True, help="a saved /.well-known/vskill-keys.json")
@@ -140,9 +147,12 @@ def _known(envelope: Envelope, keys: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _is_signed(envelope: Envelope, sig: bytes, public: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
+    try:  # an extra of the wheel: only this command needs it
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError as error:
+        message = "this needs the package cryptography: pip install 'vskill-scanner[verify]'."
+        raise VerificationError(USAGE_ERROR, message) from error
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(sig, signed_bytes(envelope.statement, envelope.payload_type))
     except InvalidSignature:

@@ -1,7 +1,7 @@
 """Downloads of well-known projects that are run: benign skills have many, so they have rules of their own.
 
-Hosts where anybody publishes vouch for nobody: code hosts, package CDNs, object stores. Nor does a host with the
-skill's own name, which its author chose.
+Hosts where anyone can publish do not vouch for what they serve: code hosts, package CDNs, object stores. Nor does a
+host with the skill's own name, which its author chose.
 """
 
 import re

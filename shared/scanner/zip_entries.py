@@ -1,5 +1,5 @@
 """The entries of a zip file: by its directory, as most programs read it, compared with the headers before the data, as
-programs that read while they download do. Where both disagree, or something lies outside, nobody knows what is read."""
+programs that read while they download do. If both disagree, or something lies outside, it is unclear what is read."""
 
 import struct
 from collections.abc import Iterator

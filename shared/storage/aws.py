@@ -60,8 +60,14 @@ _S3_CODE = re.compile(rb"<Code>([A-Za-z0-9.]{1,100})</Code>")
 
 
 class Aws:
-    def __init__(self, settings: Settings, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        silence_seconds: float | None = None,  # to wait for an answer; None: as each service is expected to take
+    ) -> None:
         self.settings = settings
+        self._silence_seconds = silence_seconds
         self._clock = clock
         self._credentials = CredentialSource(clock)
         self._http: dict[str, HttpClient] = {}
@@ -119,8 +125,9 @@ class Aws:
     async def _send(
         self, service: str, origin: str, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> Response:
+        silence = self._silence_seconds or SERVICES[service].silence_seconds
         try:
-            return await self._client(origin).request(method, path, headers, body, SERVICES[service].silence_seconds)
+            return await self._client(origin).request(method, path, headers, body, silence)
         except TimeoutError as error:
             raise ReadTimeoutError(endpoint_url=origin, error=error) from error
         except BrokenResponse as error:
@@ -156,8 +163,8 @@ def _request(service: str, operation: str, params: Mapping[str, Any]) -> _Reques
         kind = f"application/x-amz-json-{about.json_version}"
         named = {**agent, "content-type": kind, "x-amz-target": f"{about.target}.{operation}"}
         return _Request("POST", "/", named, orjson.dumps(params))
-    if operation == "HeadBucket":
-        return _Request("HEAD", f"/{encode(params['Bucket'])}", agent, b"")
+    if operation in ("HeadBucket", "CreateBucket"):
+        return _Request("HEAD" if operation == "HeadBucket" else "PUT", f"/{encode(params['Bucket'])}", agent, b"")
     method = {"GetObject": "GET", "PutObject": "PUT"}[operation]
     return _Request(method, _object_path(params), agent, params.get("Body", b""))
 

@@ -101,7 +101,7 @@ class _Connection(asyncio.Protocol):
         self._transport, self.is_open = transport, True
 
     def data_received(self, data: bytes) -> None:
-        if self._done is None or self._done.done():  # nobody asked: whatever it is, it answers nothing
+        if self._done is None or self._done.done():  # no request is waiting: the data answers nothing
             self.abort()
             return
         if self._silence is not None:
@@ -199,7 +199,7 @@ class ResponseReader:
             self.keeps_open = False  # its end is the end of the connection
 
     def _read_chunks(self) -> Response | None:
-        """Takes whole chunks out of the buffer. Behind the last are trailers, which nobody reads, and a blank line."""
+        """Takes whole chunks out of the buffer. After the last come trailers, which are ignored, and a blank line."""
         assert self._chunks is not None
         at, is_last = 0, False
         while (line_end := self._buffer.find(b"\r\n", at)) >= 0:

@@ -1,6 +1,7 @@
 """Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes. The key
 that signs admin sessions is a secret of its own, which only the function of the admin pages is given, and so is the key
-that signs receipts, which only functions that publish are given.
+that signs receipts, which only functions that publish are given. On AWS admin tokens and GitHub tokens are secrets of
+their own too, for the functions that check the former and use the latter; those in an earlier secret still count.
 
 No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
 never "no secret": every caller fails closed.
@@ -35,11 +36,25 @@ class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     admin_tokens: list[AdminToken] = []
     webhook_secrets: dict[str, str] = {}
     github_token: str | None = None
+    github_tokens: list[str] = []
+
+    @property
+    def all_github_tokens(self) -> list[str]:
+        """Each has a quota of its own. Empty: GitHub allows 60 calls an hour."""
+        return [token for token in dict.fromkeys([*self.github_tokens, self.github_token or ""]) if token]
 
     def find_webhook_secret(self, provider: str) -> str | None:
         """None for a short one, which could be guessed."""
         secret = self.webhook_secrets.get(provider, "")
         return secret if len(secret) >= SHORTEST_SECRET else None
+
+
+class AdminTokenSecret(msgspec.Struct, frozen=True, rename="camel"):
+    admin_tokens: list[AdminToken] = []
+
+
+class GitHubTokenSecret(msgspec.Struct, frozen=True, rename="camel"):
+    github_tokens: list[str] = []
 
 
 class SessionSecret(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,15 +85,26 @@ class CachedSecrets:
         now: Callable[[], float] = time.monotonic,
         read_session_secret: Read | None = None,
         read_receipt_secret: Read | None = None,
+        read_admin_tokens: Read | None = None,
+        read_github_tokens: Read | None = None,
     ) -> None:
         self._read = read
+        self._read_admin_tokens = read_admin_tokens
+        self._read_github_tokens = read_github_tokens
         self._read_receipt_secret = read_receipt_secret
         self._read_session_secret = read_session_secret
         self._now = now
         self._values: dict[type, tuple[float, Any]] = {}
 
     async def get(self) -> SecretValues:
-        return await self._cached(self._read, SecretValues)
+        values = await self._cached(self._read, SecretValues)
+        if self._read_admin_tokens:
+            own = (await self._cached(self._read_admin_tokens, AdminTokenSecret)).admin_tokens
+            values = msgspec.structs.replace(values, admin_tokens=[*own, *values.admin_tokens])
+        if self._read_github_tokens:
+            tokens = (await self._cached(self._read_github_tokens, GitHubTokenSecret)).github_tokens
+            values = msgspec.structs.replace(values, github_tokens=[*tokens, *values.github_tokens])
+        return values
 
     async def get_session_key(self) -> str:
         if self._read_session_secret is None:
@@ -104,10 +130,14 @@ def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any
 
     session_id, session_file = settings.session_secret_id, settings.session_secret_file
     receipt_id, receipt_file = settings.receipt_secret_id, settings.receipt_secret_file
+    on_aws = settings.secrets_file is None  # one machine has everything in one file
+    admin_id, github_id = settings.admin_token_secret_id, settings.github_token_secret_id
     return CachedSecrets(
         reader(settings.secrets_file, settings.secret_id),
         read_session_secret=reader(session_file, session_id or "") if session_id or session_file else None,
         read_receipt_secret=reader(receipt_file, receipt_id or "") if receipt_id or receipt_file else None,
+        read_admin_tokens=reader(None, admin_id) if admin_id and on_aws else None,
+        read_github_tokens=reader(None, github_id) if github_id and on_aws else None,
     )
 
 

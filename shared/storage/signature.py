@@ -7,6 +7,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -81,10 +82,16 @@ def _signature(
     canonical = "\n".join([method, target.path, query, *lines, "", _names(headers), hashed_body])
     hashed = hashlib.sha256(canonical.encode()).hexdigest()
     text = "\n".join([_ALGORITHM, f"{at:%Y%m%dT%H%M%SZ}", _scope(target, at), hashed])
-    key = f"AWS4{credentials.secret_key}".encode()
-    for part in _scope(target, at).split("/"):
+    return hmac.digest(_signing_key(credentials.secret_key, _scope(target, at)), text.encode(), "sha256").hex()
+
+
+@lru_cache(maxsize=8)
+def _signing_key(secret_key: str, scope: str) -> bytes:
+    """The same for a service all day."""
+    key = f"AWS4{secret_key}".encode()
+    for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")
-    return hmac.digest(key, text.encode(), "sha256").hex()
+    return key
 
 
 def _names(headers: Mapping[str, str]) -> str:

@@ -86,7 +86,7 @@ class RequestedSkill(NamedTuple):
 
 async def submit_bundle(
     name: str,
-    files: list[tuple[str, str]],
+    files: Sequence[tuple[str, str | bytes]],
     upload_token: str | None,
     sent_by: str | None,
     idempotency: Idempotency | None,
@@ -355,7 +355,7 @@ async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: st
 
 
 async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: str) -> Accepted:
-    """It takes of the share of the one who sent it now, whoever sent it first."""
+    """It counts against the share of the caller who sent it now, not of the first sender."""
     reopened = await commit(lambda at: reopen(existing, "system", at, reason, held_by=sender.holder, **set_))
     await send_or_leave_to_scan(reopened)
     return Accepted(reopened, "requeued")

@@ -10,8 +10,9 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from shared.db import get_queue, get_settings, now
+from shared.db import get_queue, get_secrets, get_settings, now
 from shared.errors import Unavailable
+from shared.github.http import warnings_about
 from shared.records.submissions import State, Submission
 from shared.storage.queue import Depth
 from shared.submissions.counters import Hour, Stats, drain_rate, get_hours, get_stats
@@ -96,6 +97,11 @@ async def report_queue_health(paused: bool, orphaned: int) -> None:
     for name, value in counts.items():
         if value is not None:
             count(name, value)
+
+
+async def github_warnings() -> list[str]:
+    """What operators should know about the quota of GitHub calls."""
+    return warnings_about(await get_secrets().get())
 
 
 async def get_queue_status() -> QueueStatus:

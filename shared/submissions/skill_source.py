@@ -123,8 +123,8 @@ def parse_slug(text: str) -> str:
     return text
 
 
-def read_bundle(files: Sequence[tuple[str, str]]) -> dict[str, bytes]:
-    """Uploaded text files by path. Raises when two parsers could read the bundle differently."""
+def read_bundle(files: Sequence[tuple[str, str | bytes]]) -> dict[str, bytes]:
+    """Uploaded files by path. Raises when two parsers could read the bundle differently."""
     if not files or len(files) > MAX_FILES:
         raise InvalidRequest(f"A bundle has 1 to {MAX_FILES} files.", code="invalid_bundle")
     bundle: dict[str, bytes] = {}
@@ -135,7 +135,7 @@ def read_bundle(files: Sequence[tuple[str, str]]) -> dict[str, bytes]:
     _refuse_same_places([path for path, _ in files])
     _require_page(bundle)
     if sum(map(len, bundle.values())) > MAX_BUNDLE:
-        raise TooLarge("A bundle holds at most 4 MB of text. Leave out what the skill does not need.")
+        raise TooLarge("A bundle holds at most 4 MB. Leave out what the skill does not need.")
     return bundle
 
 
@@ -150,9 +150,9 @@ def _refuse_same_places(paths: Sequence[str]) -> None:
         raise InvalidRequest(f"{path[:80]!r} is in the bundle twice.", code="invalid_bundle")
 
 
-def _encode(path: str, content: str) -> bytes:
+def _encode(path: str, content: str | bytes) -> bytes:
     try:
-        return content.encode()
+        return content if isinstance(content, bytes) else content.encode()
     except UnicodeEncodeError:
         raise InvalidRequest(f"{path[:80]!r} is not valid text (UTF-8).", code="invalid_bundle") from None
 

@@ -188,6 +188,13 @@ async def get_waiting_ids(limit: int) -> tuple[list[str], bool]:
     return _ids(row.key for row in rows), end is not None
 
 
+async def get_waiting_until(until: datetime, after: str, limit: int) -> tuple[dict[str, str], str | None]:
+    """Ids of what is RECEIVED since before then, by position, longest waiting first; and where to continue."""
+    query = Query(State.RECEIVED, "state", after=after or None, before=stamp(until), limit=limit + 1)
+    rows, end = (await query_shards(get_kv(), query)).page(limit)
+    return dict(zip((row.sort for row in rows), _ids(row.key for row in rows), strict=True)), end
+
+
 async def get_oldest_active() -> Fresh:
     """The longest without a move in each active state, the oldest first. The index names candidates, records decide."""
     found = await query_shards(get_kv(), *(Query(state, "state", limit=CANDIDATES) for state in ACTIVE_STATES))

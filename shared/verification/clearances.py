@@ -1,6 +1,6 @@
 """What a person cleared of exactly this content of exactly this skill.
 
-An older release kept one clearance per content, whoever's it was. Such a clearance is honoured for the skill it was
+An older release kept one clearance per content, for all skills. Such a clearance is honoured for the skill it was
 given for and no other: the history of its submission has the approval, by that person, for that reason, at that time.
 It is carried over to that skill's own key when it is first needed."""
 

@@ -13,7 +13,16 @@ from shared.errors import Deferred, LostLease, Unavailable
 from shared.evidence.blocklist import block_reason, find_block
 from shared.evidence.receipt_store import receipt_puts
 from shared.marketplace.publishing import publish
-from shared.records.submissions import ACTIVE_STATES, Delivery, State, Submission, claimed_by, is_superseded
+from shared.records.submissions import (
+    ACTIVE_STATES,
+    Delivery,
+    State,
+    Submission,
+    claimed_by,
+    is_deferred,
+    is_superseded,
+    was_resumed,
+)
 from shared.submissions.pause import PAUSE_KEY, Pause, pause_of
 from shared.submissions.skill_source import UPLOADS
 from shared.submissions.submission_store import (
@@ -45,6 +54,8 @@ async def process_submission(submission_id: str, worker: str, time_left: timedel
         at = now()
         if submission.state not in ACTIVE_STATES or submission.has_live_lease(at):
             return DONE  # finished, parked, or leased by another worker
+        if was_resumed(submission) and is_superseded(submission, delivery):
+            return DONE  # delayed since the pause: it would overtake what was sent when the queue was resumed
         early = _early_until(submission, pause_of(paused, at), at)
         if early is not None:
             return await _wait(submission, early, at, delivery)
@@ -80,9 +91,9 @@ async def _wait(submission: Submission, until: datetime, at: datetime, delivery:
     copies of a message get none."""
     if is_superseded(submission, delivery):
         return DONE
-    next_look = min(until, at + LONGEST_DELAY)  # not the end of a pause: it may be lifted before
-    not_before = max(next_look, submission.not_before or next_look)
-    waiting = await touch_submission(submission, not_before=not_before, **claimed_by(submission, delivery))
+    next_look = min(until, at + LONGEST_DELAY)
+    waits = {} if is_deferred(submission, at) else {"not_before": next_look, "paused_until": next_look}
+    waiting = await touch_submission(submission, **waits, **claimed_by(submission, delivery))
     await get_queue().send(waiting.id, next_look - at, waiting.generation)
     return DONE
 

@@ -24,6 +24,7 @@ from shared.submissions.submission_store import (
 )
 from shared.telemetry import Watched, count, logger
 from shared.timing import MAX_ATTEMPTS, RECOVERY_DELAYS, SCAN_LIMIT
+from shared.verification.resumption import send_waiting
 
 RESCUES_IN_FLIGHT = 20
 
@@ -49,29 +50,39 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def recover_stuck(limit: int = SCAN_LIMIT) -> RecoveryReport:
-    """Lost leases first, then skills that nothing finds yet, then what waits, as far as a tick goes."""
+    """Lost leases first, then skills that nothing finds yet, then what waited for the end of a pause, then what waits
+    too long, as far as a tick goes."""
     at = now()
     paused = await find_pause() is not None
     lost = await get_stuck_submissions(at, paused, limit, ("lease",))
     rescues, failed = await _try_each(rescue, _by_id(lost))  # at once: nothing that follows may cost them their tick
     unindexed = await _index_due(limit - len(lost.submissions))
     room = limit - len(lost.submissions) - unindexed.found
+    resumed, not_resumed = await _resume(0 if paused else room)
+    room -= resumed
     waiting = await get_stuck_submissions(at, paused, room, ("waiting",)) if room > 0 else Stuck([], [], more=True)
     later_rescues, later_failed = await _try_each(rescue, _by_id(waiting))
     rescues += later_rescues
     report = RecoveryReport(
-        found=len(lost.submissions) + unindexed.found + len(waiting.submissions),
-        sent_again=rescues.count(Rescue.SEND_AGAIN),
+        found=len(lost.submissions) + unindexed.found + resumed + len(waiting.submissions),
+        sent_again=resumed + rescues.count(Rescue.SEND_AGAIN),
         requeued=rescues.count(Rescue.REQUEUE),
         given_up=rescues.count(Rescue.GIVE_UP),
         left_alone=rescues.count(Rescue.LEAVE),
         indexed=unindexed.done,
-        failed=[*lost.failed, *failed, *unindexed.failed, *waiting.failed, *later_failed],
+        failed=[*lost.failed, *failed, *unindexed.failed, *not_resumed, *waiting.failed, *later_failed],
         more=lost.more or unindexed.more or waiting.more,
         paused=paused,
     )
     _publish_metrics(report)
     return report
+
+
+async def _resume(limit: int) -> tuple[int, list[str]]:
+    if limit <= 0:
+        return 0, []
+    done, failed = await _try_each(send_waiting, {"resumed queue": limit})
+    return sum(done), failed
 
 
 class _Indexed(NamedTuple):

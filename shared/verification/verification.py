@@ -281,7 +281,7 @@ def _is_vendor(fetched: Fetched) -> bool:
 
 
 async def _ask_judge(held: LeasedSubmission, fetched: Fetched, report: ScanReport) -> Judgement | NotJudged:
-    """Nobody else reads what stopped the scan: a person decides, and the next attempt scans again."""
+    """No other step reads what stopped the scan: a person decides, and the next attempt scans again."""
     if report.unfinished:
         return NotJudged(Why.NOT_SCANNED, summary_of(report))
     if get_settings().judge != "none":

@@ -17,6 +17,7 @@ _PARTS = {
     "submission.js": ("page.js", "live.js", "submission.js"),
     "submit.js": ("page.js", "submit.js"),
     "skills.js": ("page.js", "skills.js"),
+    "docs.js": ("page.js", "docs.js"),
     "icon.svg": ("icon.svg",),
 }
 _TYPES = {

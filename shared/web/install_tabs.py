@@ -18,6 +18,11 @@ LABELS = {
     DOWNLOAD: "Download",
     VSKILL: "vskill",
 }
+NOTES = {
+    SKILLS_CLI: "Stays at this version. Leave out the version at the end to follow new ones with `skills update`.",
+    CLAUDE_CODE: "`claude plugin marketplace update` brings later versions.",
+    MCP: "The client reads the skill and every file of it, each with its digest.",
+}
 _PACKAGING = {SKILLS_CLI: "tgz", CLAUDE_CODE: "npm", NPM: "npm", CLAWHUB: "zip", DOWNLOAD: "zip"}
 
 
@@ -38,8 +43,7 @@ def install_tabs(
     obstacles = {client: [*found[client], *_of_name(client, rival)] for client in found}
     commands = _commands(skill, version, site)
     tabs = [_tab(client, commands, version, obstacles[client]) for client in (SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB)]
-    note = "The client reads the skill and every file of it with their digests."
-    tabs.append(_tab(MCP, commands, version, obstacles[MCP])._replace(note=note, digest=_page_digest(manifest)))
+    tabs.append(_tab(MCP, commands, version, obstacles[MCP])._replace(digest=_page_digest(manifest)))
     missing = [] if "zip" in version.artifacts else [version.unpackaged or "It has not been packaged yet."]
     tabs.append(_tab(DOWNLOAD, commands, version, missing))
     return [*tabs, *_vskill(skill)]
@@ -61,18 +65,18 @@ def _of_name(client: str, rival: NameRival | None) -> list[str]:
 
 def _tab(client: str, commands: Mapping[str, Sequence[str]], version: SkillVersion, obstacles: list[str]) -> InstallTab:
     artifact = version.artifacts.get(_PACKAGING.get(client, ""))
-    shown = () if obstacles else commands[client]
-    return InstallTab(client, LABELS[client], shown, f"sha256:{artifact.sha256}" if artifact else None, obstacles)
+    shown, note = ((), "") if obstacles else (commands[client], NOTES.get(client, ""))
+    return InstallTab(client, LABELS[client], shown, f"sha256:{artifact.sha256}" if artifact else None, obstacles, note)
 
 
 def _commands(skill: Skill, version: SkillVersion, site: str) -> dict[str, Sequence[str]]:
     name = full_name(skill).lower()
     owner, repo, slug = split_name(name)
     return {
-        SKILLS_CLI: (f"npx skills add {site}/{name}",),
+        SKILLS_CLI: (f"npx skills add {site}/{name}/{version.version}",),
         CLAUDE_CODE: (
             f"claude plugin marketplace add {site}/marketplace/repository/{owner}/{repo}.json",
-            f"claude plugin install {slug}@{marketplace_name(OWN_NAME, owner, repo)}",
+            f"{_npm_setting(site)}claude plugin install {slug}@{marketplace_name(OWN_NAME, owner, repo)}",
         ),
         NPM: (f"npm install {npm_name_of(name)}@{version.version} --registry {site}/npm",),
         CLAWHUB: (
@@ -83,6 +87,11 @@ def _commands(skill: Skill, version: SkillVersion, site: str) -> dict[str, Seque
             f"curl -fLo {slug}.zip '{site}/api/v1/skills/{name}/versions/{version.version}/download?format=zip'",
         ),
     }
+
+
+def _npm_setting(site: str) -> str:
+    """Without https Claude Code takes packages from npm's default registry only."""
+    return "" if site.startswith("https://") else f"npm_config_registry={site}/npm "
 
 
 def _vskill(skill: Skill) -> list[InstallTab]:

@@ -72,6 +72,14 @@ SUBMISSION_FLAGS = {
     "alreadyVerified": "Already published with the same content",
     "blocked": "Blocked",
 }
+SENT_AGAIN = {  # what it means that a submission was there before, by the flag of the response
+    "duplicate": "This content was submitted before: this is that submission, and nothing was queued again. Change a "
+    "file and submit it once more to have it verified.",
+    "requeued": "It was submitted before and is verified again. This page follows it.",
+    "alreadyVerified": "Exactly this content is published already, so there is nothing new to verify. Change a file "
+    "and submit it once more to publish a new version.",
+    "blocked": "This skill is blocked, so what you sent was not queued. The reason is below.",
+}
 SCANS = {  # verdicts of the scanner, the judge and third parties, and the states of a third-party scan
     "PASS": "Passed",
     "CONCERNS": "Concerns",

@@ -61,6 +61,7 @@ class TreeRow(NamedTuple):
     size: int
     findings: int
     skipped: str  # why the scanner did not read it
+    first_line: int = 0  # of its most serious finding; 0: it has none, or it is about the whole file
 
 
 def page_of_line(line: int) -> int:
@@ -79,8 +80,9 @@ def file_tree(files: Mapping[str, bytes], scanned: Iterable[ScannedFile], findin
             if (whole := "/".join(above[: depth + 1])) not in folders:
                 folders.add(whole)
                 rows.append(TreeRow(depth, folder, None, 0, 0, ""))
-        found = len(hits.get(path, ()))
-        rows.append(TreeRow(len(above), name, path, len(files[path]), found, skipped.get(path, "")))
+        own = hits.get(path, [])
+        line = own[0].line if own else 0
+        rows.append(TreeRow(len(above), name, path, len(files[path]), len(own), skipped.get(path, ""), line))
     return rows
 
 

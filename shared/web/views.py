@@ -1,20 +1,32 @@
 """View models of submissions for the templates: text and structure, no HTML."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
+
+import msgspec
 
 from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
-from shared.records.submissions import CATEGORY_OF, HistoryEntry, State, Submission, SubmissionRow, staleness
+from shared.records.submissions import (
+    CATEGORY_OF,
+    LEASED_STATES,
+    HistoryEntry,
+    State,
+    Submission,
+    SubmissionRow,
+    staleness,
+)
 from shared.scanner.report import FrontMatter
 from shared.submissions.counters import Stats
 from shared.submissions.queue_position import RANKED, QueueRank, QueueSnapshot
 from shared.submissions.submission_list import Listing
 from shared.web import labels
 from shared.web.findings import by_file
+from shared.web.source_files import TreeRow, file_tree
 
 
 class Stage(NamedTuple):
@@ -77,8 +89,11 @@ def submission_view(
     files: Mapping[str, bytes],
 ) -> dict[str, Any]:
     category = CATEGORY_OF[submission.state]
+    tries = tries_of(history)
     return {
-        "verdict": verdict_of(submission),
+        "verdict": deferral_of(submission, tries, at) or verdict_of(submission),
+        "tries": tries,
+        "resubmit_url": _resubmit_url(submission),
         "next": labels.NEXT[submission.state],
         "place": place and _place_sentence(place),
         "stages": stages_of(history),
@@ -90,12 +105,17 @@ def submission_view(
         "truncated": receipt is not None and receipt.truncated,
         "scanned": receipt is not None,
         "has_files": bool(files),
+        "tree": _tree(files, receipt),
         "findings_base": _findings_base(submission),
         "judgement": receipt and receipt.judgement,
         "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
     }
+
+
+def _tree(files: Mapping[str, bytes], receipt: Receipt | None) -> list[TreeRow]:
+    return file_tree(files, receipt.report.receipt.files, receipt.report.findings) if receipt else []
 
 
 def _front_matter(receipt: Receipt | None) -> FrontMatter | None:
@@ -122,11 +142,70 @@ def verdict_of(submission: Submission) -> str:
 
 
 def stages_of(history: Sequence[HistoryEntry]) -> list[Stage]:
-    ends = [after.timestamp - before.timestamp for before, after in pairwise(history)]
+    """Tries that ended because a service was down are one stage, from the first to the last of them."""
+    shown: list[tuple[HistoryEntry, int]] = []
+    for entry in history:
+        before = _last_deferral(shown) if _is_deferral(entry) else None
+        if before is None:
+            shown.append((entry, 1))
+        else:
+            first, tries = shown[before]
+            shown[before:] = [(msgspec.structs.replace(first, reason=entry.reason), tries + 1)]
+    ends = [after.timestamp - before.timestamp for (before, _), (after, _) in pairwise(shown)]
     return [
-        Stage(entry.to_state, entry.timestamp, entry.actor, entry.reason, took)
-        for entry, took in zip(history, [*ends, None], strict=True)
+        Stage(entry.to_state, entry.timestamp, entry.actor, _reason_shown(entry, tries), took)
+        for (entry, tries), took in zip(shown, [*ends, None], strict=True)
     ]
+
+
+def _last_deferral(shown: Sequence[tuple[HistoryEntry, int]]) -> int | None:
+    """Its place, if nothing but an attempt came after it."""
+    attempt = len(list(takewhile(lambda one: one[0].to_state in LEASED_STATES, reversed(shown))))
+    last = len(shown) - attempt - 1
+    return last if attempt and last >= 0 and _is_deferral(shown[last][0]) else None
+
+
+def tries_of(history: Sequence[HistoryEntry]) -> int:
+    return sum(map(_is_deferral, history))
+
+
+def deferral_of(submission: Submission, tries: int, at: datetime) -> str | None:
+    """In place of a verdict: what is down, how often it was tried, and when the next try is."""
+    reason = submission.reason or ""
+    if submission.state != State.RECEIVED or not reason.startswith(DEFERRED):
+        return None
+    wait = (submission.not_before or at) - at
+    following = f"next try in {labels.age(wait)}" if wait > timedelta() else "next try soon"
+    return f"Waiting: {_outage(reason)}, tried {labels.counted(max(tries, 1), 'time')}, {following}."
+
+
+DEFERRED = "deferred: "
+_UNREACHED = re.compile(r"We could not reach (?P<what>[^(.]+?) \((?P<how>[^)]*)\)")
+
+
+def _is_deferral(entry: HistoryEntry) -> bool:
+    return entry.to_state == State.RECEIVED and (entry.reason or "").startswith(DEFERRED)
+
+
+def _reason_shown(entry: HistoryEntry, tries: int) -> str | None:
+    if not _is_deferral(entry):
+        return entry.reason
+    return f"{_outage(entry.reason or '')}, tried {labels.counted(tries, 'time')}"
+
+
+def _outage(reason: str) -> str:
+    """Older reasons also promise a time: the record knows a better one."""
+    text = reason.removeprefix(DEFERRED).partition(" The next try")[0].rstrip(".")
+    unreached = _UNREACHED.search(text)
+    return f"{unreached['what']} unreachable ({unreached['how']})" if unreached else text
+
+
+def _resubmit_url(submission: Submission) -> str:
+    if not submission.repo_url:
+        return f"/submit?{urlencode({'name': submission.skill_name.rpartition('/')[2]})}"
+    is_named = submission.skill_path.startswith("name:")
+    place = {"skill": submission.skill_path.removeprefix("name:")} if is_named else {"skillPath": submission.skill_path}
+    return f"/submit?{urlencode({'repoUrl': submission.repo_url} | place)}"
 
 
 def _place_sentence(place: QueueRank) -> str:

@@ -21,6 +21,8 @@ def main(arguments: list[str]) -> int:
         return 0
     started = time.monotonic()
     folder = install()
+    if arguments == ["--install"]:
+        return 0
     isolated = is_allowed()
     if not isolated:
         print("This machine allows no network namespace: the clients are tested with its network.")
@@ -40,7 +42,9 @@ def is_allowed() -> bool:
 
 def run_tests(folder: str, isolated: bool, arguments: list[str], seconds: float) -> int:
     tests = arguments or ["tests/clients"]
-    command = [sys.executable, "-m", "tests.clients.loopback", "-p", "no:cacheprovider", *tests]
+    # Each of the two has a platform of its own, and one client after the other.
+    in_parallel = ["-n", "2", "--dist", "loadfile"]
+    command = [sys.executable, "-m", "tests.clients.loopback", "-p", "no:cacheprovider", *in_parallel, *tests]
     environment = {**os.environ, "CLIENTS_DIR": folder, "CLIENTS_ISOLATED": str(int(isolated))}
     process = subprocess.Popen([*ISOLATED * isolated, *command], cwd=REPOSITORY, env=environment)
     try:

@@ -1,10 +1,12 @@
-"""The commands of docs/clients.md, as they are written there."""
+"""The commands of docs/clients.md and of a skill's page, as they are written there."""
 
+import hashlib
 import re
+from html import unescape
 
 import pytest
 
-from tests.clients.registry_site import Client, files_of
+from tests.clients.registry_site import Client, content_hash, files_of
 from tests.support.platform import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
@@ -20,11 +22,35 @@ def published(site):
 @pytest.mark.parametrize("title", COMMANDS)
 def test_the_commands_of_a_client_work_as_they_are_written(site, tmp_path, title):
     client = Client(tmp_path, URL=site.url, DISABLE_TELEMETRY="1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
-    if title == "Claude Code":
-        (client.home / ".npmrc").write_text(f"registry={site.url}/npm\n")
     client.run("bash", "-e", "-c", COMMANDS[title])
     places = (client.work, client.home / ".claude")
     assert [path for place in places for path in place.rglob("SKILL.md")], "nothing was installed"
+
+
+TABS = re.compile(r'<label for="client-([a-z-]+)".*?<div class="client">(.*?)</div>', re.DOTALL)
+COMMAND = re.compile(r'<code class="command"[^>]*>(.*?)</code>')
+
+
+@pytest.fixture(scope="module")
+def tabs(site):
+    """The commands of the skill's page, by client."""
+    _, _, page = site.platform.request("GET", "/skills/acme/tools/pdf")
+    return {client: [*map(unescape, COMMAND.findall(text))] for client, text in TABS.findall(page.decode())}
+
+
+@pytest.mark.parametrize("client", ["skills", "claude-code", "npm", "clawhub", "download"])
+def test_the_commands_of_a_skill_page_install_the_version_that_they_name(site, tmp_path, tabs, client):
+    user = Client(tmp_path, DISABLE_TELEMETRY="1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
+    site.push("acme/tools", files_of("pdf", "Not scanned."))
+    for command in tabs[client]:
+        user.run("bash", "-e", "-c", command.replace("npx skills add", "skills add -a claude-code -y --copy"))
+    recorded = site.version("acme/tools/pdf", "1.0.0")
+    if client == "download":
+        digest = hashlib.sha256((user.work / "pdf.zip").read_bytes()).hexdigest()
+        assert digest == recorded["artifacts"]["zip"]["sha256"]
+        return
+    pages = [path for place in (user.work, user.home / ".claude") for path in place.rglob("SKILL.md")]
+    assert {content_hash(path.parent, (".clawhub/",)) for path in pages} == {recorded["contentHash"]}
 
 
 def test_each_client_has_four_lines():

@@ -190,3 +190,70 @@ def test_every_request_of_a_page_goes_to_the_platform_itself(browser, demo):
         tab.page.goto(f"{demo.url}/queue")
     assert [url for url in asked if not url.startswith(demo.url)] == []
     tab.close()
+
+
+def test_install_tabs_change_by_keyboard_and_without_javascript(browser, demo):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{demo.url}/skills/northwind/skills/log-triage")
+    expect(page.locator(".client:visible")).to_have_count(1)
+    page.focus("#client-skills")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#install-claude-code-2")).to_contain_text("claude plugin install log-triage@")
+    expect(page.locator(".client:visible")).to_have_count(1)
+    page.click("text=clawhub")
+    expect(page.locator("#install-clawhub-1")).to_be_visible()
+    context.close()
+
+
+def test_a_finding_of_a_submission_is_one_click_from_its_line(tab, demo):
+    sign_in(tab, demo)
+    tab.goto(f"{demo.url}/admin?review={demo.ids['held']}")
+    tab.click(".tree a.chip")
+    expect(tab.locator("tr:target.hit")).to_be_in_viewport()
+    tab.click(".jump a")
+    expect(tab.locator("tr:target.hit")).to_be_in_viewport()
+
+
+def test_the_api_page_shows_one_operation_at_a_time_and_sends_it(tab, demo):
+    tab.goto(f"{demo.url}/docs")
+    expect(tab.locator("[data-view]:visible")).to_have_count(1)
+    tab.keyboard.press("/")
+    tab.keyboard.type("list submissions")
+    expect(tab.get_by_text("3 matches")).to_be_visible()
+    tab.keyboard.press("Enter")
+    expect(tab.locator(".operation:visible")).to_have_count(1)
+    expect(tab.get_by_role("heading", name="List submissions")).to_be_focused()
+    console = tab.get_by_role("form", name="Try it")
+    console.get_by_label("limit").fill("2")
+    expect(console.get_by_text(f"curl -s '{demo.url}/api/v1/submissions?limit=2'")).to_be_visible()
+    for language, said in {"Python": "urlopen(request)", "JavaScript": "await fetch("}.items():
+        console.get_by_role("button", name=language).click()
+        expect(console.locator(".snippets code")).to_contain_text(said)
+        expect(console.locator(".snippets code")).to_contain_text("/api/v1/submissions?limit=2")
+    console.get_by_role("button", name="Send request").click()
+    expect(console.get_by_text("200 OK")).to_be_visible()
+    expect(console.get_by_role("region", name="Response")).to_contain_text('"submissions": [')
+
+
+def test_the_console_names_a_body_that_is_no_json_and_sends_an_admin_token(tab, demo):
+    tab.goto(f"{demo.url}/docs#postAdminQueuePause")
+    console = tab.get_by_role("form", name="Try it")
+    console.get_by_label("Body (JSON)").fill("{")
+    console.get_by_role("button", name="Send request").click()
+    expect(console.get_by_text("This is not valid JSON")).to_be_visible()
+    tab.goto(f"{demo.url}/docs#getAdminQueue")
+    console.get_by_label("Admin token").fill(demo.admin_token)
+    console.get_by_role("button", name="Send request").click()
+    expect(console.get_by_role("region", name="Response")).to_contain_text('"maxActive"')
+    expect(console.locator(".snippets code")).not_to_contain_text(demo.admin_token)
+
+
+def test_the_api_page_is_complete_without_javascript(browser, demo):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{demo.url}/docs")
+    assert page.locator(".operation").count() == page.locator(".operation:visible").count() > 60
+    expect(page.locator("#postAdminQueuePause pre")).to_have_count(3)
+    expect(page.get_by_placeholder("Search the API")).to_be_hidden()
+    context.close()

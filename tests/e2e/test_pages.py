@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.support.browser import browser as open_browser
 from tests.support.browser_tab import LIVE, Tab, sign_in
 from tests.support.demo import SETUP, AdminSession, fill_github, skill_md, upload, wait_until_idle
-from tests.support.platform import Platform
+from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
 SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
@@ -200,9 +200,65 @@ def test_an_unreachable_repository_is_an_error_beside_the_field(browser, platfor
     tab.page.fill("#repo-url", "https://github.com/acme/tools")
     tab.page.keyboard.press("Enter")
     expect(tab.page.locator("#repo-url-problem")).to_have_text(message)
+    expect(tab.page.get_by_role("button", name="Retry")).to_be_visible()
+    tab.page.unroute("**/submissions/discover")
+    tab.page.get_by_role("button", name="Retry").click()
+    expect(tab.page.locator("#repo-url-problem")).not_to_have_text(message)
     assert tab.page.input_value("#repo-url") == "https://github.com/acme/tools"
     tab.problems.clear()  # the 502 of this test
     tab.close()
+
+
+def test_what_github_cannot_list_is_submitted_anyway_and_says_that_it_waits(browser, platform, github):
+    tab = Tab(browser.new_context())
+    github.fail("example/env-sync", "500")
+    tab.page.goto(f"{platform.url}/submit")
+    tab.page.fill("#repo-url", "https://github.com/example/env-sync")
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_role("button", name="Submit anyway").click()
+    tab.page.wait_for_url("**/submissions/sub_*")
+    line = tab.page.locator(".verdict-line")
+    expect(line).to_have_text(
+        re.compile(r"Waiting: GitHub unreachable \(.*\), tried 1 time, next try in .*"), timeout=LIVE
+    )
+    github.fail("example/env-sync", None)
+    submission_id = tab.page.url.rpartition("/")[2]
+    bearer = {"authorization": f"Bearer {platform.admin_token}"}
+    done = platform.json(
+        "POST", f"/api/v1/admin/submissions/{submission_id}/dequeue", {"reason": "shown"}, headers=bearer
+    )
+    assert done[0] == 200
+    tab.problems.clear()  # the 502 of this test
+    tab.close()
+
+
+def test_a_folder_with_a_binary_is_sent_without_it_or_with_it_and_known_content_explains_itself(
+    tab, platform, tmp_path
+):
+    folder = tmp_path / "with-logo"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(skill_md("with-logo", "Has a logo.", []))
+    (folder / "logo.bin").write_bytes(b"\x00\xff\xfe")
+    tab.goto(f"{platform.url}/submit")
+    tab.set_input_files("#folder", str(folder))
+    expect(tab.locator("[data-files]")).to_contain_text("not text")
+    tab.get_by_role("button", name="Remove logo.bin").click()
+    expect(tab.locator("[data-chosen]")).to_contain_text("1 file,")
+    tab.click("button:text('Upload and submit')")
+    token = tab.input_value("#upload-token")
+    tab.click("text=View submission")
+    expect(tab.locator(".verdict-line")).to_contain_text("Published", timeout=LIVE)
+    for sent_with_it in (False, True):
+        tab.goto(f"{platform.url}/submit?name=with-logo")
+        tab.set_input_files("#folder", str(folder))
+        if not sent_with_it:
+            tab.get_by_role("button", name="Remove logo.bin").click()
+        tab.fill("#token", token)
+        tab.click("button:text('Upload and submit')")
+        tab.wait_for_url("**/submissions/sub_*")
+        said = "verified again" if sent_with_it else "Exactly this content is published already"
+        expect(tab.locator(".banner")).to_contain_text(said)
+    wait_until_idle(platform)
 
 
 def test_a_reviewer_decides_and_the_audit_log_shows_it(tab, platform):
@@ -223,6 +279,24 @@ def test_a_reviewer_decides_and_the_audit_log_shows_it(tab, platform):
     expect(audit).to_contain_text("it hides what it does")
     tab.goto(f"{platform.url}/submissions/{held['id']}")
     expect(tab.locator(".verdict-line")).to_have_text("Rejected: it hides what it does.")
+
+
+@pytest.mark.requirement("R38")
+def test_a_resumed_queue_starts_with_what_waited(tab, platform):
+    wait_until_idle(platform)
+    sign_in(tab, platform)
+    tab.goto(f"{platform.url}/admin/queue")
+    tab.fill("#why-pause", "moving the workers")
+    tab.get_by_role("button", name="Pause queue").click()
+    waiting = [upload(platform, f"waits-{n}", skill_md(f"waits-{n}", "Waits.", [])) for n in range(2)]
+    bearer = {"authorization": f"Bearer {platform.admin_token}"}
+    eventually(lambda: platform.json("GET", "/api/v1/admin/queue", headers=bearer)[1]["depth"]["delayed"] >= 2)
+    tab.fill("#why-resume", "the workers are back")
+    tab.get_by_role("button", name="Resume queue").click()
+    expect(tab.locator(".banner.good")).to_be_visible()
+    for one in waiting:
+        tab.goto(f"{platform.url}/submissions/{one['id']}")
+        expect(tab.locator(".verdict-line")).to_contain_text("Published as version 1.0.0", timeout=LIVE)
 
 
 @pytest.mark.requirement("S06")

@@ -221,11 +221,12 @@ def test_a_schedule_fires_again_and_again(platform: Platform) -> None:
 # --- its AWS, its folder ---
 
 
-def test_a_web_page_cannot_reach_the_emulator(platform: Platform) -> None:
+def test_a_web_page_cannot_reach_the_store(platform: Platform) -> None:
     address = urlsplit(platform.info["endpoint"]).netloc
-    for headers, expected in (({}, 200), ({"Origin": "https://example.com"}, 403)):
+    pages = ({"Origin": "https://example.com"}, {"Host": "example.com"})
+    for headers, expected in (({}, 200), *((page, 403) for page in pages)):
         connection = http.client.HTTPConnection(address, timeout=10)
-        connection.request("GET", "/_ministack/health", headers=headers)
+        connection.request("GET", "/_health", headers=headers)
         assert connection.getresponse().status == expected
         connection.close()
 

@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import socket
+import stat
+import subprocess
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 
 from tests.support.platform import Platform, eventually, is_running, kill
 from tests.support.small_platform import TEMPLATE, item, pids, put_item
+from tests.support.store import begin_a_write
 
 
 @pytest.fixture
@@ -47,6 +51,7 @@ def test_a_clean_stop_keeps_the_data(started: list[Platform], tmp_path: Path) ->
     assert second.admin_token == token
     assert "did not stop cleanly" not in second.output
     assert eventually(lambda: item(second, "job:waiting"))
+    _back_up_and_restore(second, tmp_path / "backup.tar.gz")
 
 
 def test_a_running_invocation_may_finish_before_the_stop(started: list[Platform], tmp_path: Path) -> None:
@@ -60,29 +65,18 @@ def test_a_running_invocation_may_finish_before_the_stop(started: list[Platform]
     assert answers == [200]
 
 
-def test_killed_with_everything_it_continues_from_the_last_snapshot_and_says_so(
+def test_killed_with_everything_it_continues_with_all_that_was_acknowledged_and_says_so(
     started: list[Platform], tmp_path: Path
 ) -> None:
-    first = start(started, tmp_path, SNAPSHOT_SECONDS="0.3")
+    first = start(started, tmp_path)
     put_item(first, "kept")
-    _wait_for_snapshot_after(first, time.time())
     first.kill()
+    begin_a_write(first.directory / "platform.db-wal")
     second = start(started, tmp_path)
     assert item(second, "kept")
-    assert "The last run did not stop cleanly; restored a snapshot from " in second.output
+    assert "did not stop cleanly; everything that it acknowledged is here." in second.output
+    assert re.search(r"The store cut \d+ bytes of unanswered writes from the end of the log\.", second.output)
     assert second.stop() == 0
-
-
-def test_a_damaged_snapshot_is_passed_over(started: list[Platform], tmp_path: Path) -> None:
-    first = start(started, tmp_path, SNAPSHOT_SECONDS="0.3")
-    put_item(first, "kept")
-    _wait_for_snapshot_after(first, time.time())
-    first.kill()
-    newest = max((first.directory / "state").glob("[0-9]*"), key=lambda path: path.name)
-    damaged = newest.with_name(str(int(newest.name) + 1))
-    damaged.mkdir()
-    (damaged / "dynamodb.json").write_text('{"cut off')
-    assert item(start(started, tmp_path), "kept")
 
 
 def test_the_children_die_with_the_runner(started: list[Platform], tmp_path: Path) -> None:
@@ -154,16 +148,36 @@ def test_the_first_start_submits_the_samples_and_a_later_one_adds_new_indexes(
     assert found["Count"] == 1
 
 
-def test_without_its_aws_the_runner_says_so_and_does_not_claim_to_have_saved(
-    started: list[Platform], tmp_path: Path
-) -> None:
+def test_without_its_store_the_runner_says_so_and_ends_with_an_error(started: list[Platform], tmp_path: Path) -> None:
     running = start(started, tmp_path)
     kill(running.info["emulatorPid"])
-    eventually(lambda: "The AWS emulator exited with -9" in running.output)
+    eventually(lambda: "The store exited with -9" in running.output)
     eventually(lambda: "cannot be read" in running.output)
     assert running.stop() == 1
-    assert "the last changes were not saved" in running.output
+    assert "the store did not end cleanly; everything that it acknowledged is kept" in running.output
     assert "did not stop cleanly" in start(started, tmp_path).output
+
+
+def _back_up_and_restore(running: Platform, file: Path) -> None:
+    """While it runs, by one command each: what came after the backup is gone, everything else is there."""
+    assert "has all data" in _command(running, "backup", file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    put_item(running, "later")
+    secrets = (running.directory / "secrets.json").read_text()
+    (running.directory / "secrets.json").write_text("{}")
+    assert "has the data of" in _command(running, "restore", file)
+    assert item(running, "kept")
+    assert not item(running, "later")
+    assert (running.directory / "secrets.json").read_text() == secrets
+    put_item(running, "after")
+    assert item(running, "after")
+    assert running.stop() == 0
+
+
+def _command(running: Platform, name: str, file: Path) -> str:
+    command = [sys.executable, "-m", "local", name, str(file)]
+    environment = {**os.environ, "LOCAL_DIR": str(running.directory)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def _own_copy(folder: Path) -> Path:
@@ -171,11 +185,6 @@ def _own_copy(folder: Path) -> Path:
     for file in TEMPLATE.parent.glob("*.[py]*"):
         (folder / file.name).write_bytes(file.read_bytes())
     return folder / TEMPLATE.name
-
-
-def _wait_for_snapshot_after(platform: Platform, moment: float) -> None:
-    names = (platform.directory / "state").glob
-    eventually(lambda: any(path.name.isdigit() and int(path.name) > moment * 1000 for path in names("*")))
 
 
 def _ignore_reset(platform: Platform, path: str) -> None:

@@ -185,6 +185,15 @@ ATTACK_GUARDS = [
         {f"functions.api.skill_files:refuse_{what}": always(None) for what in ("blocked", "banned")},
     ),
     Guard(
+        "files that lead elsewhere are not packaged", {"shared.marketplace.packaging:leads_elsewhere": always(False)}
+    ),
+    Guard(
+        "names of files are encoded in headers", {"functions.api.skill_files:quote": lambda _: lambda text, safe: text}
+    ),
+    Guard("a file is never a page", {"functions.api.skill_files:SANDBOX": value("")}),
+    Guard("parameters of MCP have a type", {"functions.clients.mcp:_object": lambda _: lambda sent, name: sent}),
+    Guard("only usable names are looked up", {"shared.marketplace.installable:is_usable_name": always(True)}),
+    Guard(
         "an address downloads a version once a day", {"shared.marketplace.downloads:_marker_key": _another_each_time}
     ),
     Guard(

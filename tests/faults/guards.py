@@ -177,6 +177,8 @@ GUARDS = [
     ),
     Guard("a pause stops workers", {"shared.verification.pipeline:pause_of": always(None)}, [TWO_HOURS]),
     Guard("a pause stops resends", {"shared.verification.recovery:find_pause": always(None)}),
+    Guard("a resumed queue sends what waited", {"shared.moderation.submission_decisions:send_waiting": always(0)}),
+    Guard("a resumed queue supersedes delayed messages", {"shared.verification.pipeline:was_resumed": always(False)}),
     Guard("poison is stored", {"functions.consumer:store_dead_letter": no_effect()}),
     Guard(
         "what is published is what was scanned",
@@ -336,6 +338,11 @@ GUARDS = [
         "newer senders are understood",
         {"shared.storage.queue:msgspec": within(json=within(decode=_refusing_more))},
     ),
+    Guard(
+        "a write is answered after its commit",
+        {"local.store.database:Database._commit": always(None)},
+    ),
+    Guard("a commit ends with an fsync", {"local.store.database:SYNCHRONOUS": value("OFF")}),
     Guard(
         "an outage of GitHub is no verdict",
         {"shared.github.http:GitHubHttp.down": lambda _: lambda self, why: Refused(why)},

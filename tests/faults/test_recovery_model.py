@@ -1,7 +1,8 @@
-"""R01–R34 on the whole platform in memory: each fault by name, on the real code, with I1–I16 checked at the end."""
+"""R01–R38 on the whole platform in memory: each fault by name, on the real code, with I1–I16 checked at the end."""
 
 import json
 from datetime import timedelta
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.submissions.submission_store import commit
 from shared.timing import MAX_RECEIVES
+from shared.verification import resumption
 from tests.faults.actors import Plan
 from tests.faults.skill_sources import CONTENTS
 from tests.faults.world import World
@@ -23,6 +25,8 @@ from tests.support.invariants import histories_of
 STEPS = range(20)  # points of one worker with one upload; the last ones lie behind its end
 TRANSACTION = "TransactWriteItems"  # of a worker: the claim, the decision, the publication
 FIVE_MINUTES = timedelta(minutes=5)
+NAMES_IN_ORDER = ("zulu", "mike", "alfa")
+CLAIMED = (State.TIER1_SCANNING,)
 
 
 @pytest.fixture
@@ -408,3 +412,92 @@ def test_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(judgin
     world.sources.github_is_down = world.sources.judge_is_down = False
     assert ends_published_once(world).attempts == 1
     assert not world.ask(get_dead_letters).letters
+
+
+def paused_with_three(world):
+    """Three that waited for the end of a pause; their messages are delayed by 15 minutes."""
+    world.pause(24)
+    waiting = []
+    for name in NAMES_IN_ORDER:
+        waiting.append(world.submit(name, "good").submission.id)
+        world.tick(seconds=1)
+    while world.sqs.visible():
+        world.deliver((2, 0, 1))
+    world.tick(minutes=5)
+    assert not world.sqs.visible()
+    return waiting
+
+
+def claims(world):
+    """Ids in the order in which workers claimed them."""
+    stories = histories_of(world.dynamo.items).items()
+    return [id_ for _, id_ in sorted((e.timestamp, id_) for id_, of in stories for e in of if e.to_state in CLAIMED)]
+
+
+@pytest.mark.requirement("R38")
+def test_what_waited_for_the_end_of_a_pause_starts_at_once_and_in_order(world):
+    waiting = paused_with_three(world)
+    world.lift_pause()
+    later = world.submit("newcomer", "good").submission.id
+    world.tick(seconds=1)
+    while world.sqs.visible():
+        world.deliver((0,))
+        world.tick(seconds=1)
+    assert claims(world) == [*waiting, later]
+    rest(world)
+    assert {record.attempts for record in world.records().values()} == {1}
+
+
+@pytest.mark.requirement("R38")
+def test_a_message_that_is_still_delayed_from_the_pause_overtakes_nothing(world):
+    waiting = paused_with_three(world)
+    delayed = list(world.sqs.messages)
+    world.lift_pause()
+    fresh = [message for message in world.sqs.messages if message not in delayed]
+    world.tick(minutes=15)
+    assert [message.id for message in world.sqs.visible()][: len(delayed)] == [message.id for message in delayed]
+    for _ in delayed:
+        world.deliver((0,))
+    assert claims(world) == []
+    assert len(fresh) == len(waiting)
+    rest(world)
+    assert {record.attempts for record in world.records().values()} == {1}
+
+
+@pytest.mark.requirement("R38")
+@pytest.mark.parametrize("at", range(14))
+def test_an_end_of_a_pause_that_is_cut_off_at_any_point_loses_nothing(world, at):
+    paused_with_three(world)
+    world.lift_pause(Plan("crash", at))
+    world.check()
+    rest(world)
+    assert {record.state for record in world.records().values()} == {State.PUBLISHED}
+    assert {record.attempts for record in world.records().values()} == {1}
+
+
+@pytest.mark.requirement("R38")
+def test_the_rest_of_what_waited_follows_with_every_tick(world):
+    paused_with_three(world)
+    with patch.object(resumption.send_waiting, "__defaults__", (1,)):
+        world.lift_pause()
+        assert len(world.sqs.visible()) == 1
+        world.scan(limit=1)
+        assert len(world.sqs.visible()) == 2
+        world.scan(limit=1)
+        assert len(world.sqs.visible()) == 3
+        world.scan(limit=1)
+        assert len(world.sqs.visible()) == 3
+    rest(world)
+
+
+@pytest.mark.requirement("R38")
+def test_what_is_deferred_for_another_reason_keeps_its_time_when_the_queue_is_resumed(judging):
+    world = judging
+    world.submit_repo("tools")
+    world.sources.github_is_down = True
+    world.deliver()
+    deferred = only(world)
+    world.pause(24)
+    world.lift_pause()
+    assert only(world).not_before == deferred.not_before
+    assert not world.sqs.visible()

@@ -164,8 +164,8 @@ class World:
     def pause(self, hours: float = 1) -> Any:
         return self._act("admin", lambda: submission_decisions.pause(ANNA, WHY, timedelta(hours=hours)))
 
-    def lift_pause(self) -> Any:
-        return self._act("admin", lambda: submission_decisions.resume(ANNA, WHY))
+    def lift_pause(self, plan: Plan = SMOOTH) -> Any:
+        return self._act("admin", lambda: submission_decisions.resume(ANNA, WHY), plan)
 
     def ask(self, question: Callable[[], Awaitable[Any]]) -> Any:
         return self._act("client", question)

@@ -1,4 +1,4 @@
-"""What every content store must do: the same suite on the in-memory fake and on S3."""
+"""What every content store must do: the same suite on the in-memory fake and on implementations of S3."""
 
 import asyncio
 import gc
@@ -23,12 +23,12 @@ PARTS = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=
 PATHS = st.lists(PARTS.filter(lambda part: part not in (".", "..")), min_size=1, max_size=4).map("/".join)
 
 
-@pytest.fixture(params=["memory", "moto", "moto by the SDK"])
+@pytest.fixture(params=["memory", "moto", "moto by the SDK", "store", "store by the SDK"])
 async def content(request):
     if request.param == "memory":
         yield MemoryContent()
         return
-    load = load_settings(create_resources(request.getfixturevalue("moto_url")))
+    load = load_settings(create_resources(request.getfixturevalue(f"{request.param.split()[0]}_url")))
     aws = AwsSdk(load) if request.param.endswith("SDK") else Aws(load)
     yield S3Content(partial(aws.call, "s3"), load.bucket_name)
     await aws.close()

@@ -76,7 +76,7 @@ JUNK_ARCHIVES = {("tarball", "junk"), ("codeload", "junk")}  # whole, but no arc
 async def test_a_used_up_quota_defers_to_its_reset(stub, github, step):
     stub.repo("acme/skills", FILES)
     stub.fail(step, "quota")
-    with pytest.raises(Deferred, match=r"quota used up.*next try is at \d\d:\d\d UTC") as deferred:
+    with pytest.raises(Deferred, match="quota used up") as deferred:
         await fetch(github)
     assert deferred.value.until == datetime.fromtimestamp(stub.resets_at, UTC)
     assert deferred.value.code == "github_quota"

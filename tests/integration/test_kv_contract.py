@@ -1,4 +1,5 @@
-"""What every KV store must do: the same suite on the in-memory fakes, on moto (by both clients) and on ministack."""
+"""What every KV store must do: the same suite on the in-memory fakes, on moto, on ministack and on the
+store of one machine (by both clients)."""
 
 import asyncio
 import time
@@ -18,7 +19,7 @@ from tests.support.memory import MemoryKV
 from tests.support.memory_dynamo import MemoryDynamo
 
 
-@pytest.fixture(params=["memory", "memory dynamo", "moto", "moto by the SDK", "ministack"])
+@pytest.fixture(params=["memory", "memory dynamo", "moto", "moto by the SDK", "ministack", "store", "store by the SDK"])
 async def kv(request):
     if request.param == "memory":
         yield MemoryKV(time.time)

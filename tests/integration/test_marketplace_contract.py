@@ -1,4 +1,5 @@
-"""Searching, listing, counting and rebuilding mean the same on the in-memory store, on moto and on ministack."""
+"""Searching, listing, counting and rebuilding mean the same on the in-memory store, on moto, ministack and
+the store of one machine."""
 
 import asyncio
 from dataclasses import replace
@@ -26,7 +27,7 @@ from tests.support.memory import memory_env, within
 from tests.support.stored_skills import a_skill, put_skills
 
 
-@pytest.fixture(params=["memory", "moto", "ministack"])
+@pytest.fixture(params=["memory", "moto", "ministack", "store"])
 async def env(request):
     env = memory_env()
     if request.param == "memory":

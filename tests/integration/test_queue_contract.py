@@ -1,4 +1,4 @@
-"""What every queue must do: the same suite on the in-memory fakes and on SQS."""
+"""What every queue must do: the same suite on the in-memory fakes and on implementations of SQS."""
 
 import json
 from datetime import timedelta
@@ -94,12 +94,12 @@ class SqsSide:
         return answer.get("Messages", [])
 
 
-@pytest.fixture(params=["plain", "memory", "moto", "moto by the SDK"])
+@pytest.fixture(params=["plain", "memory", "moto", "moto by the SDK", "store", "store by the SDK"])
 async def side(request):
-    if not request.param.startswith("moto"):
+    if request.param in ("plain", "memory"):
         yield PlainSide() if request.param == "plain" else MemorySide()
         return
-    url = request.getfixturevalue("moto_url")
+    url = request.getfixturevalue(f"{request.param.split()[0]}_url")
     side = SqsSide(url, create_resources(url), AwsSdk if request.param.endswith("SDK") else Aws)
     yield side
     await side.aws.close()
@@ -139,13 +139,13 @@ async def test_a_queue_that_is_gone_is_unavailable(side, call):
         await call(side.queue)
 
 
-@pytest.fixture(params=["memory", "moto"])
+@pytest.fixture(params=["memory", "moto", "store"])
 async def full_side(request):
     """A queue with visibility, receive counts and a dead-letter queue behind it."""
     if request.param == "memory":
         yield MemorySide()
         return
-    url = request.getfixturevalue("moto_url")
+    url = request.getfixturevalue(f"{request.param}_url")
     side = SqsSide(url, create_resources(url), Aws)
     yield side
     await side.aws.close()

@@ -68,7 +68,7 @@ PUBLIC_PAGES = re.compile(r"/|/\.well-known/[a-z-]+\.json|/(queue|submit|skills|
 # For programs that install skills: public and read-only, like the pages.
 PUBLIC_CLIENTS = re.compile(
     r"/api/search|/mcp|/\.well-known/clawhub\.json|/marketplace\.json|/(artifacts|clawhub|marketplace|npm)/.*"
-    r"|/\{owner\}/\{repo\}/(\{skill\}/)?\.well-known/agent-skills/index\.json"
+    r"|/\{owner\}/\{repo\}/(\{skill\}/(\{version\}/)?)?\.well-known/agent-skills/index\.json"
 )
 PATHS = {"id": "sub_" + "0" * 26, "proxy": "nobody/nothing/none", "name": "none"}
 

@@ -19,7 +19,12 @@ from tests.support.memory import memory_env, within
 from tests.support.metrics import metrics_in
 
 SCHEDULED = {"source": "aws.events", "detail-type": "Scheduled Event"}
-WHERE_IT_HAPPENS = {Watched.READS_FAILED, Watched.JUDGE_ERRORS}
+WHERE_IT_HAPPENS = {
+    Watched.READS_FAILED,
+    Watched.JUDGE_ERRORS,
+    Watched.INTERNAL_ERRORS,
+    Watched.GITHUB_QUOTA_LEFT,
+}
 
 
 @pytest.fixture

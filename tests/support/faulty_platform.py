@@ -22,8 +22,8 @@ from shared.storage.queue import body_of
 from tests.support.aws_resources import client
 from tests.support.fault_proxy import FaultProxy, Hold, pid_of
 from tests.support.memory import MemoryKV, Stored
-from tests.support.ministack import ministack
 from tests.support.platform import Platform, eventually, kill
+from tests.support.store import store
 from tests.support.stub_bedrock import StubBedrock
 from tests.support.stub_github import StubGitHub
 
@@ -152,8 +152,8 @@ class FaultyPlatform:
 @contextmanager
 def faulty_platform(directory: Path, seed: int = 0, **environment: str) -> Iterator[FaultyPlatform]:
     with ExitStack() as parts:
-        (directory / "ministack").mkdir()
-        endpoint = parts.enter_context(ministack(directory / "ministack"))
+        (directory / "store").mkdir()
+        endpoint = parts.enter_context(store(directory / "store"))
         proxy = parts.enter_context(FaultProxy(endpoint, seed))
         github, judge = parts.enter_context(StubGitHub()), parts.enter_context(StubBedrock())
         settings = {

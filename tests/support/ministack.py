@@ -1,33 +1,44 @@
-"""A ministack of its own, driven from a thread with a loop of its own because its callers are not async."""
+"""A ministack of its own: another implementation of AWS that the contract suites run on."""
 
-import asyncio
-import threading
+import os
+import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+PYTHON = Path(__file__).resolve().parents[2] / ".venv" / "emulator" / "bin" / "python"
+SERVE = """\
+import asyncio, sys
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from ministack import app
+config = Config()
+config.bind, config.keep_alive_timeout, config.accesslog = [f"fd://{sys.argv[1]}"], 75, None
+asyncio.run(serve(app.app, config))
+"""
+
 
 @contextmanager
 def ministack(directory: Path) -> Iterator[str]:
-    """Gives its address."""
-    from local.emulator import Emulator
-
-    for folder in ("content", "tmp"):
-        (directory / folder).mkdir()
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    async def start() -> Emulator:
-        emulator = Emulator(directory, interval=3600)
-        await emulator.start()
-        return emulator
-
-    emulator = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
+    """Gives its address. It keeps nothing, and writes its temporary files into the folder."""
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "SERVICES": "dynamodb,sqs,s3",
+        "LOG_LEVEL": "WARNING",
+        "TMPDIR": str(directory),
+        "HOME": str(directory),
+        # Otherwise it opens more ports on all interfaces, and removes Docker containers of the user.
+        "SFTP_ENABLED": "0",
+        "IOT_MTLS_ENABLED": "0",
+        "DOCKER_HOST": "unix:///nonexistent",
+    }
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = [str(PYTHON), "-c", SERVE, str(listener.fileno())]
+        process = subprocess.Popen(command, env=environment, cwd=directory, pass_fds=[listener.fileno()])
     try:
-        yield emulator.endpoint
+        yield url
     finally:
-        asyncio.run_coroutine_threadsafe(emulator.stop(), loop).result(60)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        process.terminate()
+        process.wait(60)

@@ -4,7 +4,7 @@ platform = Platform.start(tmp_path, TIME_SCALE="0.1")
 status, headers, body = platform.request("GET", "/api/v1/health")
 platform.info["workers"]["Consumer"]      # process ids, for example to kill one
 platform.stop()                           # as Ctrl-C does; returns the exit code
-platform.kill()                           # SIGKILL of the runner, the emulator and every worker
+platform.kill()                           # SIGKILL of the runner, the store and every worker
 """
 
 import http.client

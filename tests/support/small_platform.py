@@ -29,6 +29,6 @@ def put_item(platform: Platform, key: str) -> None:
 
 
 def pids(platform: Platform) -> list[int]:
-    """The emulator and every runtime process."""
+    """The store and every runtime process."""
     info = platform.info
     return [info["emulatorPid"], *(pid for pids in info["workers"].values() for pid in pids)]

@@ -9,6 +9,11 @@ CACHE = {"s3:GetObject", "s3:PutObject"}  # of repositories: those who ask GitHu
 # Asked by the event source mapping, with the function's role.
 RECEIVE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 
+TRACE = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+WITHOUT_RESOURCES = TRACE  # services that know no resources
+# What SAM would give by managed policies, for functions with a role of their own.
+OWN_ROLE = {"Logs": {"logs:CreateLogStream", "logs:PutLogEvents"}, "*": TRACE}
+
 ALLOWED: dict[str, dict[str, set[str]]] = {
     "SubmissionsApi": {
         "Table": READ | QUERY | WRITE,
@@ -20,6 +25,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
         "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "SkillsApi": {
         "Table": READ | QUERY | WRITE,
@@ -28,6 +34,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
         "Content/artifact/*": {"s3:GetObject"},  # also by signed addresses
         "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "Registry": {  # no queue, and of the bucket only what is published
         "Table": READ | QUERY | {"dynamodb:PutItem"},  # installs
@@ -47,6 +54,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
         "Secret": {"secretsmanager:GetSecretValue"},
+        "AdminTokens": {"secretsmanager:GetSecretValue"},
     },
     "Pages": {
         "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
@@ -56,6 +64,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "AdminPages": {
         "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # dead letters that are settled
@@ -67,6 +76,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
+        "AdminTokens": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},  # to say that there is none
         "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
     },
     "Webhooks": {
@@ -84,14 +95,18 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
-        # Which model judges is a setting, and an inference profile spreads its calls over regions.
-        "arn:${AWS::Partition}:bedrock:*::foundation-model/*": {"bedrock:InvokeModel"},
-        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/*": {"bedrock:InvokeModel"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
+        # The chosen model alone; an inference profile spreads its calls over regions.
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeModelId}": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeFoundationModelId}": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/${JudgeModelId}": {"bedrock:InvokeModel"},
+        **OWN_ROLE,
     },
     "DeadLettersFunction": {
         "Table": {"dynamodb:GetItem"} | WRITE,
         "Content/dead-letters/*": {"s3:PutObject"},
         "DeadLetters": RECEIVE,
+        **OWN_ROLE,
     },
     "StuckScan": {
         "Table": READ | WRITE | CHECK,
@@ -109,5 +124,5 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/content/*": {"s3:GetObject"},
     },
 }
-# SAM gives these to the role of every function, and of every function behind a queue; this cannot be switched off.
-ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"}
+# SAM gives these to the roles it makes: of functions (the second where Tracing is Active), and of CodeDeploy.
+ADDED_BY_SAM = {"AWSLambdaBasicExecutionRole", "AWSXRayDaemonWriteAccess", "AWSCodeDeployRoleForLambda"}

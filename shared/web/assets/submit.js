@@ -49,12 +49,14 @@ const repoUrl = find("#repo-url");
 const repoProblem = find("#repo-url-problem");
 const found = find("[data-found]");
 const repoButton = find("[data-submit-repo]");
+const unreachable = find("[data-unreachable]");
 let listed = null; // the discovered skills and the URL they belong to
 
 repoForm.addEventListener("submit", async (event) => {
   if (find("#skill-path").value.trim() || find("#skill-name").value.trim()) return; // a single skill: the plain form handles it
   event.preventDefault();
   showProblem(repoUrl, repoProblem, "");
+  unreachable.hidden = true;
   if (!repoUrl.value.trim()) return showProblem(repoUrl, repoProblem, "Enter the URL of a GitHub repository.");
   repoButton.disabled = true;
   try {
@@ -64,15 +66,18 @@ repoForm.addEventListener("submit", async (event) => {
     if (!(error instanceof RequestFailed)) throw error;
     if (error.status === 404 || error.status === 405) return repoForm.submit(); // no discovery on this platform
     showProblem(repoUrl, repoProblem, error.message);
+    unreachable.hidden = !(error.status === 0 || error.status >= 500);
   } finally {
     repoButton.disabled = false;
   }
 });
 repoUrl.addEventListener("input", forget);
+find("[data-retry]").addEventListener("click", () => repoForm.requestSubmit(repoButton));
+find("[data-submit-anyway]").addEventListener("click", () => repoForm.submit()); // the plain form: no discovery
 
 function forget() {
   listed = null;
-  found.hidden = true;
+  found.hidden = unreachable.hidden = true;
   repoButton.textContent = "Find skills";
 }
 forget();
@@ -100,6 +105,7 @@ async function discover() {
   found.addEventListener("change", updateButton);
   updateButton();
   find("[data-news]", repoForm).textContent = `${plural(answer.count, "skill")} found`;
+  found.focus();
 }
 
 const chosen = () => findAll("input:checked", found).map((box) => listed.skills[Number(box.value)]);
@@ -113,16 +119,22 @@ async function submitChosen() {
   const skills = chosen().map(({ name, path }) => ({ name, path }));
   const answer = await post(API, { repoUrl: listed.repoUrl, skills, source: "the website" });
   const submissions = answer.submissions;
-  if (submissions.length === 1 && !(answer.skipped ?? []).length) return location.assign(`/submissions/${submissions[0].id}`);
+  if (submissions.length === 1 && !(answer.skipped ?? []).length) return location.assign(addressOf(submissions[0]));
   const results = find("[data-results]");
   results.replaceChildren(
-    ...submissions.map((one) => element("li", {}, element("a", { href: `/submissions/${one.id}` }, one.skillName), element("span", { class: "muted" }, flagLabelOf(one)))),
+    ...submissions.map((one) => element("li", {}, element("a", { href: addressOf(one) }, one.skillName), element("span", { class: "muted" }, flagLabelOf(one)))),
     ...(answer.skipped ?? []).map((one) => element("li", {}, element("span", {}, one.name ?? one.path ?? ""), element("span", { class: "muted" }, one.message ?? "Skipped"))),
   );
   results.hidden = false;
   forget();
   find("[data-news]", repoForm).textContent = `${plural(submissions.length, "skill")} submitted`;
   find("a", results)?.focus();
+}
+
+// The page of a submission; of one that was there before, it says what that means.
+function addressOf(one) {
+  const flag = Object.keys(flagLabels).find((name) => one[name] === true);
+  return `/submissions/${one.id}${flag ? `?sent=${flag}` : ""}`;
 }
 
 function flagLabelOf(one) {
@@ -160,8 +172,29 @@ if (uploadForm) {
     const top = tops.size === 1 && visible.every(({ path }) => path.includes("/")) ? [...tops][0] : null;
     files = top ? visible.map(({ path, file }) => ({ path: path.slice(top.length + 1), file })) : visible;
     if (top && !nameInput.value) nameInput.value = top.toLowerCase().replace(/[^a-z0-9._-]+/g, "-");
+    showChosen();
+  }
+
+  function showChosen() {
     const size = files.reduce((sum, { file }) => sum + file.size, 0);
     find("[data-chosen]").textContent = `${plural(files.length, "file")}, ${(size / 1024).toFixed(1)} KB${files.some(({ path }) => path === "SKILL.md") ? "" : ". SKILL.md is missing at the top level"}`;
+    const list = find("[data-files]");
+    list.replaceChildren(...files.map(fileItem));
+    list.hidden = !files.length;
+  }
+
+  // What is not text is named as such, and anything but SKILL.md can be left out.
+  function fileItem(chosenFile) {
+    const { path, file } = chosenFile;
+    const note = element("span", { class: "muted" }, `${(file.size / 1024).toFixed(1)} KB`);
+    file.arrayBuffer().then((bytes) => { if (textIn(bytes) === null) note.textContent += ", not text"; });
+    const remove = element("button", { type: "button", class: "plain", "aria-label": `Remove ${path}` }, "Remove");
+    remove.addEventListener("click", () => {
+      files = files.filter((one) => one !== chosenFile);
+      showChosen();
+      (find("[data-files] button") ?? filesInput).focus();
+    });
+    return element("li", {}, element("span", {}, path), note, ...(path === "SKILL.md" ? [] : [remove]));
   }
 
   uploadForm.addEventListener("submit", async (event) => {
@@ -193,7 +226,7 @@ if (uploadForm) {
   }
 
   function showUploaded(answer) {
-    if (!answer.uploadToken) return location.assign(`/submissions/${answer.id}`);
+    if (!answer.uploadToken) return location.assign(addressOf(answer));
     const uploaded = find("[data-uploaded]");
     uploaded.replaceChildren(find("[data-accepted-panel]").content.cloneNode(true));
     find("[data-skill-name]", uploaded).textContent = answer.skillName;
@@ -208,11 +241,22 @@ if (uploadForm) {
 
   async function read({ path, file }) {
     const bytes = await file.arrayBuffer();
+    const content = textIn(bytes);
+    return content === null ? { path, content: inBase64(bytes), encoding: "base64" } : { path, content };
+  }
+
+  function textIn(bytes) {
     try {
-      return { path, content: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes) };
+      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     } catch {
-      throw new RequestFailed(400, { code: "invalid_bundle", message: `${path} is not a UTF-8 text file. Remove it and try again.` });
+      return null;
     }
+  }
+
+  function inBase64(bytes) {
+    let text = "";
+    for (const byte of new Uint8Array(bytes)) text += String.fromCharCode(byte);
+    return btoa(text);
   }
 
   async function readTree(entry, before) {

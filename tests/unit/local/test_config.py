@@ -2,15 +2,18 @@
 
 import json
 import stat
+import tarfile
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from local import console
+from local.backup import restore_backup, write_backup
 from local.config import StartError, read_config
 from local.console import readable
-from local.emulator import newest_good_snapshot
 from local.samples import read_bundle, skill_folders
+from local.store.ministack_state import newest_complete_snapshot
 from local.tokens import add_admin_token, prepare_secrets
 
 
@@ -35,6 +38,62 @@ def test_defaults() -> None:
 def test_a_wrong_value_is_named_in_one_sentence(name: str, value: str) -> None:
     with pytest.raises(StartError, match=rf"^{name} is {value}; it must be [^\n]+\.$"):
         read_config({name: value})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.com"])
+def test_an_address_that_others_reach_needs_tls_or_a_proxy(host: str) -> None:
+    with pytest.raises(StartError, match=rf"^HOST is {host}, so other machines [^\n]+ TLS_CERT [^\n]+ limits"):
+        read_config({"HOST": host})
+    assert read_config({"HOST": host, "TRUSTED_PROXY": "192.0.2.1"}).is_public
+    assert not any(read_config({"HOST": own}).is_public for own in ("", "127.0.0.1", "127.1.2.3", "localhost", "::1"))
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("")
+    given = {"TLS_CERT": str(tmp_path / "cert.pem")}
+    for key in ({}, {"TLS_KEY": str(tmp_path / "none.pem")}):
+        with pytest.raises(StartError, match="TLS_CERT and TLS_KEY must name"):
+            read_config({**given, **key})
+
+
+def test_a_log_file_is_renamed_when_it_is_large_and_few_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "LOG_BYTES", 1000)
+    monkeypatch.setattr(console, "LOGS_KEPT", 2)
+    log = console.Console("INFO", tmp_path / "platform.log")
+    for number in range(100):
+        log.say(f"line {number:03} of the log, which is as long as lines are")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["platform.log", "platform.log.1", "platform.log.2"]
+    assert (tmp_path / "platform.log").read_text().splitlines()[-1].startswith("line 099")
+    assert max(path.stat().st_size for path in tmp_path.iterdir()) <= 1000
+    assert log._file
+    log._file.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"no archive", "is not a backup that can be read"), (None, "is not a backup that can be read")],
+)
+def test_what_is_no_backup_is_refused_and_changes_nothing(tmp_path: Path, content: bytes | None, why: str) -> None:
+    if content is not None:
+        (tmp_path / "backup").write_bytes(content)
+    with pytest.raises(StartError, match=why):
+        restore_backup(tmp_path / "local", tmp_path / "backup")
+    assert not any((tmp_path / "local").iterdir())
+
+
+def test_a_damaged_database_is_not_restored_and_an_empty_folder_not_backed_up(tmp_path: Path) -> None:
+    for name, content in (("platform.db", b"SQLite format 3\0" + b"x" * 5000), ("secrets.json", b"{}")):
+        (tmp_path / name).write_bytes(content)
+    with tarfile.open(tmp_path / "backup", "w:gz") as archive:
+        archive.add(tmp_path / "platform.db", "platform.db")
+        archive.add(tmp_path / "secrets.json", "secrets.json")
+    with pytest.raises(StartError, match="is damaged"):
+        restore_backup(tmp_path / "local", tmp_path / "backup")
+    assert not any((tmp_path / "local").iterdir())
+    with pytest.raises(StartError, match="has no data; name the folder"):
+        write_backup(tmp_path / "local", tmp_path / "other")
 
 
 def secrets_of(directory: Path) -> dict[str, object]:
@@ -90,16 +149,15 @@ def test_damaged_secrets_are_reported_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "secrets.json").read_text() == "{"
 
 
-def test_the_newest_complete_snapshot_is_chosen(tmp_path: Path) -> None:
-    assert newest_good_snapshot(tmp_path) is None
-    for name, content in (("1000", "{}"), ("999", "{}"), ("2000", '{"cut'), ("3000.partial", "{}")):
+def test_the_newest_complete_snapshot_of_an_earlier_release_is_chosen(tmp_path: Path) -> None:
+    assert newest_complete_snapshot(tmp_path) is None
+    whole = '{"payload": {}}'
+    for name, content in (("1000", whole), ("999", whole), ("2000", '{"cut'), ("3000.partial", whole)):
         (tmp_path / name).mkdir()
         for service in ("dynamodb", "sqs", "s3"):
             (tmp_path / name / f"{service}.json").write_text(content)
     (tmp_path / "4000").mkdir()
-    found = newest_good_snapshot(tmp_path)
-    assert found is not None
-    assert found.path.name == "1000"
+    assert newest_complete_snapshot(tmp_path) == tmp_path / "1000"
 
 
 def test_a_sample_is_every_file_of_its_folder_as_it_is(tmp_path: Path) -> None:

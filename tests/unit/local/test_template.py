@@ -166,3 +166,13 @@ def test_a_broken_template_gets_one_sentence_that_names_the_place(template_file:
 def test_a_missing_template_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match=r"none\.yaml: cannot be read \(No such file"):
         read_template(tmp_path / "none.yaml", ENDPOINT, "us-east-1")
+
+
+def test_limits_per_address_are_off_on_this_machine_and_on_where_others_reach_it() -> None:
+    def limits(**options: bool) -> set[str]:
+        template = read_template(REPOSITORY / "template.yaml", ENDPOINT, "us-east-1", **options)
+        return {function.environment["RATE_LIMITS"] for function in template.functions.values()}
+
+    assert limits() == {"off"}
+    [text] = limits(limits=True)
+    assert "submit=10/3600" in text

@@ -101,6 +101,7 @@ def test_a_path_that_fits_only_in_two_fields_of_a_tar_is_packaged_and_a_longer_o
     assert "too long for a .tar.gz" in packaged.missing
 
 
+@pytest.mark.requirement("S41")
 @pytest.mark.parametrize("path", ["../up", "/root", "a/../../up", "a\\b", "C:x", "~/x", "a\nb", "a/./b", "a//b", ""])
 def test_what_leads_out_of_its_folder_is_in_no_packaging(path):
     packaged = package(FULL, "1.0.0", "", {"SKILL.md": b"", path: b"x"})
@@ -128,7 +129,7 @@ def test_the_npm_name_of_a_skill(name, npm_name):
     assert ("npm" in package(name, "1.0.0", "", FILES).bodies) == (npm_name is not None)
 
 
-@pytest.mark.requirement("S39")
+@pytest.mark.requirement("R41")
 @pytest.mark.parametrize("packaging", PACKAGINGS)
 async def test_a_flipped_byte_is_noticed_counted_and_never_served(env, packaging, capsys):
     version = await published(env)

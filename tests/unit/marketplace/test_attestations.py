@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 
 import msgspec
 import pytest
@@ -63,6 +64,9 @@ async def test_the_receipt_names_the_artifacts_the_files_and_the_verdict(market)
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     digests = {subject["digest"]["sha256"] for subject in statement["subject"]}
     assert digests == {artifact.sha256 for artifact in version.artifacts.values()}
+    [npm] = [subject["digest"] for subject in statement["subject"] if subject["name"].endswith(".npm")]
+    assert npm["sha1"] == version.artifacts["npm"].shasum
+    assert f"sha512-{base64.b64encode(bytes.fromhex(npm['sha512'])).decode()}" == version.artifacts["npm"].integrity
     claims = statement["predicate"]
     assert (claims["skill"], claims["version"], claims["contentHash"]) == (FULL, "1.0.0", version.content_hash)
     assert (claims["verdict"], claims["approvedBy"], claims["inconclusive"]) == ("PASS", None, [])
@@ -107,6 +111,23 @@ async def test_a_receipt_that_was_changed_or_signed_by_another_key_is_refused(ma
         (tmp_path / "receipt.json").write_text(text)
         assert main(arguments) == 1
     assert main([*arguments[:1], "nowhere", *arguments[2:]]) == 64
+
+
+@pytest.mark.parametrize(
+    "arguments", [["verify"], ["verify", "a", "b"], ["verify", "a", "b", "--keys", "k", "--other"]]
+)
+def test_a_wrong_command_line_is_no_verdict_about_the_bytes(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 64
+    assert "Try --help." in capsys.readouterr().err
+
+
+async def test_without_cryptography_the_command_says_what_to_install(market, tmp_path, monkeypatch, capsys):
+    arguments = await on_disk(market, tmp_path)
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    assert main(arguments) == 64
+    assert "vskill-scanner[verify]" in capsys.readouterr().err
 
 
 async def test_other_rules_and_another_verdict_have_codes_of_their_own(market, tmp_path, monkeypatch, capsys):

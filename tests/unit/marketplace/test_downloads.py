@@ -43,7 +43,7 @@ async def post(env, path=f"{FULL}/installs", body=b"{}", address=HERE) -> None:
     assert got.json == {"ok": True}
 
 
-@pytest.mark.requirement("S41")
+@pytest.mark.requirement("S49")
 async def test_a_download_counts_once_per_address_and_day_in_any_format(market):
     for address in (HERE, HERE, THERE, HERE):
         await download(market, address)
@@ -61,7 +61,7 @@ async def test_another_version_is_another_installation(market):
     assert await installs(market) == 2
 
 
-@pytest.mark.requirement("S41")
+@pytest.mark.requirement("S49")
 async def test_ten_downloads_of_one_moment_count_once(market):
     skill = await within(market, lambda: find_skill(FULL))
     await asyncio.gather(*(within(market, lambda: try_to_count_download(skill, "1.0.0", HERE)) for _ in range(10)))
@@ -75,7 +75,7 @@ async def test_who_only_looks_installs_nothing(market):
     assert await installs(market) == 0
 
 
-@pytest.mark.requirement("S41")
+@pytest.mark.requirement("S49")
 @pytest.mark.parametrize("body", [b"{}", b'{"version": "1.0.0"}'])
 async def test_an_install_that_is_reported_is_not_added_to_a_download_of_the_same_address(market, body):
     await download(market)

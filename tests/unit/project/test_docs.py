@@ -1,9 +1,11 @@
 """What the docs name exists: pages, links, anchors, files, functions, make targets, commands and routes."""
 
 import ast
+import json
 import re
 import subprocess
 from collections.abc import Iterator
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +14,7 @@ import pytest
 
 from functions.api.contract import operations
 from functions.http.routes import is_at
+from local.__main__ import HELP
 from shared.records.submissions import LEGAL_MOVES, State
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +28,7 @@ PAGES = [
 FOLDERS = ("functions", "shared", "local", "tests", "bench", "samples", "docs")
 SHELL = ("sh", "bash")
 OF_CLIENTS = {"orgs", "outdated"}  # commands of the registry's client, which docs/api.md lists
-LANGUAGES = {"", "json", "text", "mermaid", *SHELL}
+LANGUAGES = {"", "json", "text", "mermaid", "ini", "dockerfile", *SHELL}
 FILE_NAME = re.compile(
     rf"(?:(?:{'|'.join(FOLDERS)})/[\w./*-]*|[\w.*-][\w./*-]*\.(?:py|md|yaml|toml|txt|in|json|html|css|js))"
 )
@@ -98,6 +101,19 @@ def test_shell_blocks_are_valid(page: Path):
         if language in SHELL:
             checked = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
             assert checked.returncode == 0, f"{block}\n{checked.stderr}"
+
+
+def test_services_and_containers_start_the_platform_with_settings_that_it_knows():
+    blocks = dict(blocks_of((ROOT / "docs" / "one-machine.md").read_text()))
+    unit = ConfigParser(interpolation=None)
+    unit.optionxform = str
+    unit.read_string(blocks["ini"])
+    commands = {line.partition(" ")[0]: line.partition(" ")[2] for line in blocks["dockerfile"].splitlines()}
+    assert unit["Service"]["ExecStart"].endswith("/.venv/bin/python -m local")
+    assert json.loads(commands["CMD"]) == [".venv/bin/python", "-m", "local"]
+    for given in (unit["Service"]["Environment"], commands["ENV"]):
+        names = {pair.partition("=")[0] for pair in given.split()}
+        assert {name for name in names if not re.search(rf"\b{name}\b", HELP)} == set()
 
 
 @each_page()

@@ -51,3 +51,13 @@ def test_uses_are_bounded_and_each_is_listed_once():
     uses = uses_in({"SKILL.md": PAGE, "run.sh": lines})["network"]
     assert len(uses) == MAX_USES
     assert len({value for _, value, _, _ in uses}) == MAX_USES
+
+
+def test_a_host_that_is_added_to_very_many_is_still_a_new_permission():
+    many = b"".join(b"curl https://h%03d.example.org/\n" % n for n in range(300))
+    before, after, other = (
+        {*permissions_of(scan_skill({"SKILL.md": PAGE, "run.sh": text}).capabilities)}
+        for text in (many, many + b"curl https://z.example.net/\n", many.replace(b"h299", b"h298x"))
+    )
+    assert [line.split(" (")[0] for line in after - before] == ["network: 283 others"]
+    assert len(other - before) == 1  # as many as before, and one of them another

@@ -1,4 +1,4 @@
-"""S38: code from another machine is noticed whatever tool brings it, and however far from it it is run."""
+"""S47: code from another machine is noticed whatever tool brings it, and however far from it it is run."""
 
 import pytest
 
@@ -97,26 +97,26 @@ BESIDE = [
 ]
 
 
-@pytest.mark.requirement("S38")
+@pytest.mark.requirement("S47")
 @pytest.mark.parametrize("command", [*PIPED, *SAVED, *PACKAGES, *BESIDE])
 def test_code_from_another_machine_that_is_run_is_never_a_pass(command: str) -> None:
     assert scan_script(command).verdict is not Verdict.PASS
     assert scan_page(command).verdict is not Verdict.PASS
 
 
-@pytest.mark.requirement("S38")
+@pytest.mark.requirement("S47")
 @pytest.mark.parametrize("command", BESIDE)
 def test_a_known_address_excuses_nothing_beside_it(command: str) -> None:
     assert "RC-PIPE-SHELL" in {finding.rule for finding in scan_script(command).findings}
 
 
-@pytest.mark.requirement("S38")
+@pytest.mark.requirement("S47")
 def test_a_download_is_found_in_the_file_that_runs_it() -> None:
     report = scan_script(f"curl -so /tmp/helper {URL}", **{"scripts/two.sh": "sh /tmp/helper\n"})
     assert "RC-DOWNLOAD-RUN-LATER" in {finding.rule for finding in report.findings}
 
 
-@pytest.mark.requirement("S38")
+@pytest.mark.requirement("S47")
 @pytest.mark.parametrize(
     "command",
     [
@@ -147,7 +147,7 @@ def test_what_is_known_or_only_data_alarms_nobody(command: str) -> None:
     assert scan_script(command).verdict is Verdict.PASS
 
 
-@pytest.mark.requirement("S38")
+@pytest.mark.requirement("S47")
 @pytest.mark.parametrize("mount", ["$HOME:/host", "~/.ssh:/root/.ssh", "/home/anna:/h"])
 def test_a_container_with_the_home_folder_is_a_question(mount: str) -> None:
     rules = {finding.rule for finding in scan_page(f"docker run --rm -v {mount} some-stranger/kit").findings}

@@ -102,7 +102,7 @@ async def test_a_large_artifact_is_a_redirect_to_an_address_of_a_minute(env, mon
     assert response.headers["location"] == f"https://bucket.example/{artifact_key(stored.sha256)}?expires=60"
 
 
-@pytest.mark.requirement("S39")
+@pytest.mark.requirement("R41")
 @pytest.mark.parametrize("largest", [0, 10**6])
 async def test_a_flipped_byte_is_neither_served_nor_redirected_to(env, monkeypatch, largest):
     stored = (await published(env)).artifacts["zip"]
@@ -134,6 +134,7 @@ async def test_without_its_receipt_nobody_knows_whether_a_file_was_read(env):
     assert (await ask(env, "latest/files")).json["files"][0]["scanned"] is None
 
 
+@pytest.mark.requirement("S41")
 async def test_a_script_in_a_file_is_text_that_runs_nowhere(env):
     await published(env, **{"page.html": SCRIPT})
     response = await ask(env, "1.0.0/files/page.html")
@@ -158,6 +159,7 @@ async def test_what_is_not_text_in_utf8_is_bytes_to_keep(env):
             assert response.headers["content-disposition"].startswith("attachment; ")
 
 
+@pytest.mark.requirement("S41")
 @pytest.mark.parametrize("name", ['q".md', "ä b;.md", "a\u2028b.md", "x'y%0d%0a.md"])
 async def test_no_name_of_a_file_gets_into_a_header(env, name):
     version = await published(env)
@@ -199,7 +201,7 @@ async def withheld(env, how: str) -> str:
     return "version_blocked"
 
 
-@pytest.mark.requirement("S40")
+@pytest.mark.requirement("S48")
 @pytest.mark.parametrize("how", ["blocked", "banned"])
 @pytest.mark.parametrize("path", ["1.0.0/download", "latest/download", "latest/files", "1.0.0/files/SKILL.md"])
 async def test_blocked_content_is_served_to_reviewers_only(env, how, path):

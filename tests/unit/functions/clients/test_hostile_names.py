@@ -38,6 +38,7 @@ def env():
     return memory_env()
 
 
+@pytest.mark.requirement("S41")
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:30])
 async def test_a_hostile_name_is_refused_by_every_route(env, name):
     for route in registry.ROUTES:
@@ -76,6 +77,7 @@ async def test_a_file_with_a_script_is_never_shown_as_a_page():
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
+@pytest.mark.requirement("S41")
 async def test_files_that_lead_elsewhere_are_on_no_surface():
     env = memory_env()
     await put_installable(env, files=some_files() | {"../evil.sh": b"rm -rf /"})

@@ -1,4 +1,4 @@
-"""An index, a search, a list or a download takes as many requests among 2,000 skills as among 100."""
+"""An index, a search, a list or a download takes as many requests among 10,000 skills as among 100."""
 
 import asyncio
 import json
@@ -20,6 +20,7 @@ DIGESTS = {
     packaging: Artifact(sha256="0" * 64, size=1, shasum="0", integrity="0") for packaging in ("tgz", "zip", "npm")
 }
 CLAWHUB = "/clawhub/api/v1"
+SIZES = (100, 10_000)
 
 
 def a_market(size: int):
@@ -56,7 +57,7 @@ def _manifest(skill):
 
 @pytest.fixture(scope="module")
 def markets():
-    markets = [a_market(size) for size in (100, 2_000)]
+    markets = [a_market(size) for size in SIZES]
     for env in markets:
         env.kv.freeze()
     return markets
@@ -90,7 +91,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_as_many_requests_among_2000_skills_as_among_100(markets, case):
+async def test_as_many_requests_among_10000_skills_as_among_100(markets, case):
     route, path, parameters, body = CASES[case]
     taken = []
     for env in markets:
@@ -102,14 +103,27 @@ async def test_as_many_requests_among_2000_skills_as_among_100(markets, case):
     assert taken[0] == taken[1]
 
 
-async def test_a_download_takes_the_same_requests_too():
+PATHS = {
+    "clawhub": (f"GET {CLAWHUB}/download", f"{CLAWHUB}/download?slug=tools--pdf&ownerHandle=acme"),
+    "artifact": ("GET /artifacts/{owner}/{repo}/{skill}/{version}/{file}", "/x"),
+    "api": ("GET /api/v1/skills/{proxy+}", "/api/v1/skills/x?format=zip"),
+}
+
+
+@pytest.fixture(scope="module")
+def small_markets():
+    return [a_small_market(size) for size in SIZES]
+
+
+@pytest.mark.parametrize("surface", PATHS)
+async def test_a_download_takes_the_same_requests_too(small_markets, surface):
+    route, path = PATHS[surface]
     taken = []
-    for size in (100, 2_000):
-        env = a_small_market(size)
-        await put_installable(env, "acme/tools/pdf")
+    for env in small_markets:
+        digest = next(key for key, body in env.content.bodies.items() if body[:2] == b"PK").partition("/")[2]
+        named = PDF | {"version": "1.0.0", "file": f"{digest}.zip", "proxy": "acme/tools/pdf/versions/latest/download"}
         env.kv.forget()
-        path = f"{CLAWHUB}/download?slug=tools--pdf&ownerHandle=acme"
-        assert (await call(env, f"GET {CLAWHUB}/download", path)).status == 200
+        assert (await call(env, route, path, source_ip=f"198.51.100.{len(surface)}", **named)).status == 200
         taken.append(env.kv.requests)
     assert taken[0] == taken[1]
 
@@ -119,4 +133,5 @@ def a_small_market(size: int):
     env = memory_env(CountingKV)
     for put in (_version(a_skill(f"author/tools/skill-{n}", n)) for n in range(size)):
         env.kv.items[put.key] = Stored(put.doc, dict(put.attrs))
+    asyncio.run(put_installable(env, "acme/tools/pdf"))
     return env

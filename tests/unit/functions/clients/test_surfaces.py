@@ -168,6 +168,34 @@ async def test_only_addresses_with_a_digest_are_immutable(env):
         assert "immutable" not in response.headers["cache-control"]
 
 
+async def pinned_index(env, version: str):
+    route = SKILL_INDEX.replace("{skill}", "{skill}/{version}")
+    return await call(env, route, "/x", owner="acme", repo="tools", skill="pdf", version=version)
+
+
+async def test_an_address_with_a_version_keeps_it(env):
+    first = await put_installable(env)
+    [old] = (await index(env)).json["skills"]
+    await put_installable(env, files=some_files("pdf", "Other."), version="1.0.1")
+    assert (await pinned_index(env, "1.0.0")).json["skills"] == [old]
+    assert (await index(env)).json["skills"] != [old]
+    assert (await pinned_index(env, "9.9.9")).status == 404
+    await change(env, first, is_blocked=True)
+    assert (await pinned_index(env, "1.0.0")).status == 403
+
+
+async def test_a_head_of_an_artifact_is_neither_read_nor_counted(env):
+    await put_installable(env)
+    address = (await index(env)).json["skills"][0]["url"]
+    env.content.bodies.clear()
+    before = dict(env.kv.items)
+    parts = dict(zip(("owner", "repo", "skill", "version", "file"), address.split("/")[2:], strict=True))
+    looked = await call(env, ARTIFACT.replace("GET", "HEAD"), address, **parts)
+    digest = address.rpartition("/")[2].removesuffix(".tar.gz")
+    assert (looked.status, looked.body, looked.headers["etag"]) == (200, b"", f'"{digest}"')
+    assert env.kv.items == before
+
+
 async def test_the_name_that_find_prints_means_the_plain_skill(env):
     await put_installable(env)
     assert (await index(env, "pdf@pdf")).json == (await index(env)).json
@@ -257,26 +285,33 @@ async def test_an_upload_has_a_package_too(env):
     assert (await package(env, "@uploads/anonymous--pdf")).status == 200
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        (b"{", -32700),
-        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "none"}', -32601),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}', -32600),
-        (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "skills/get", "params": {"uri": 7}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "skills/get", "params": {"uri": "skill://a/b/c/x.md"}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "skills/list", "params": {"cursor": "?"}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm"}}', -32602),
-    ],
-)
-async def test_a_bad_call_is_answered_in_json_rpc(env, body, code):
-    answer = await call(env, "POST /mcp", body=body, headers={"content-type": "application/json"})
-    assert (answer.status, answer.json["error"]["code"]) == (200, code)
+async def resolved(env, hash_: str):
+    return (await claw(env, f"/resolve?slug=tools--pdf&hash={hash_}")).json
 
 
-async def test_a_notification_gets_no_body(env):
-    body = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
-    answer = await call(env, "POST /mcp", body=body, headers={"content-type": "application/json"})
-    assert (answer.status, answer.text) == (202, "")
+async def test_clawhub_learns_which_version_its_files_are(env):
+    paths = ("SKILL.md", "a-b.md", "a/b.md", "A_b.md", "a b.md", "ab.md", "b1.md", "b10.md", ".hidden")
+    files = {path: f"{path}!".encode() for path in paths} | some_files()
+    await put_installable(env, files=files)
+    # In the order that JavaScript's localeCompare gives.
+    ordered = ("a b.md", "A_b.md", "a-b.md", "a/b.md", "ab.md", "b1.md", "b10.md", "notes/a b.md", "SKILL.md")
+    lines = "\n".join(f"{path}:{hashlib.sha256(files[path]).hexdigest()}" for path in ordered)
+    known = await resolved(env, hashlib.sha256(lines.encode()).hexdigest())
+    assert known == {"match": {"version": "1.0.0"}, "latestVersion": {"version": "1.0.0"}}
+    assert (await resolved(env, "0" * 64))["match"] is None
+
+
+@pytest.mark.parametrize("path", ["ä.md", "a\x7fb.md", "a\nb"])
+async def test_clawhub_does_not_guess_the_order_of_other_letters(env, path):
+    await put_installable(env, files=some_files() | {path: b""})
+    assert (await resolved(env, ""))["match"] is None
+
+
+async def test_clawhub_does_not_verify_what_is_banned_or_yanked(env):
+    skill = await put_installable(env)
+    assert (await claw(env, "/skills/{slug}/verify", slug="tools--pdf")).json["ok"]
+    entry = BlockEntry(skill_name="x", content_hash=skill.content_hash, reason="A stealer.", discovered_at=env.clock())
+    await within(env, lambda: add_block(entry))
+    verified = (await claw(env, "/skills/{slug}/verify", slug="tools--pdf")).json
+    assert (verified["ok"], verified["decision"], verified["artifact"]) == (False, "fail", None)
+    assert "A stealer" in verified["reasons"][0]

@@ -6,9 +6,11 @@ import zipfile
 from urllib.parse import quote
 
 from functions.api.skill_files import SANDBOX
+from shared.access.auth import AdminToken
 from shared.evidence.blocklist import add_block, entry_for
 from shared.marketplace.skill_admin import block_skill
 from shared.marketplace.skill_store import get_version
+from shared.moderation.submission_decisions import approve
 from shared.submissions import intake
 from shared.submissions.submission_store import get_submission
 from tests.support.admin_forms import signed_in
@@ -185,9 +187,9 @@ async def test_every_client_has_its_commands_with_version_and_digest(env):
     artifacts = (await within(env, lambda: get_version(NAME, "1.0.0"))).artifacts
     page = (await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME, headers={"host": "h.example"})).text
     for command in (
-        f"npx skills add http://h.example/{NAME}",
+        f"npx skills add http://h.example/{NAME}/1.0.0",
         "claude plugin marketplace add http://h.example/marketplace/repository/uploads/anonymous.json",
-        "claude plugin install greeter@vskill-uploads-anonymous",
+        "npm_config_registry=http://h.example/npm claude plugin install greeter@vskill-uploads-anonymous",
         "npm install @uploads/anonymous--greeter@1.0.0 --registry http://h.example/npm",
         "clawhub install @uploads/anonymous--greeter --version 1.0.0",
         "/versions/1.0.0/download?format=zip",
@@ -198,6 +200,11 @@ async def test_every_client_has_its_commands_with_version_and_digest(env):
 
 async def skill_page(env, name: str = NAME) -> str:
     return (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
+
+
+def tabs_of(page: str) -> dict[str, str]:
+    """What is shown for each client."""
+    return dict(re.findall(r'<label for="client-([a-z-]+)".*?<div class="client">(.*?)</div>', page, re.DOTALL))
 
 
 async def test_every_version_leads_to_its_files_downloads_and_receipt(env):
@@ -224,8 +231,8 @@ async def test_broken_yaml_is_a_warning_that_nobody_must_open_and_the_open_tab_h
     warning = re.compile(r'<p class="banner warning".*?is not valid YAML', re.DOTALL)
     page = await skill_page(env)
     assert warning.search(page)
-    opened = re.findall(r'<details class="client" name="client" open>(.*?)</details>', page, re.DOTALL)
-    assert [block.startswith("<summary>Claude Code") for block in opened] == [True]
+    assert re.findall(r'id="client-([a-z-]+)" checked', page) == ["claude-code"]
+    assert re.findall(r'for="client-([a-z-]+)" class="unavailable"', page) == ["skills", "mcp"]
     address = f"/submissions/{accepted.submission.id}"
     assert warning.search((await call(env, "GET /submissions/{id}", address, id=accepted.submission.id)).text)
 
@@ -234,12 +241,9 @@ async def test_the_page_of_a_skill_whose_name_another_one_has_says_so(env):
     await put_installable(env, "acme/a--b/c", number=1)
     await put_installable(env, "acme/a/b--c", some_files("b--c"), number=2)
     taken = "Rename the folder or the repository"
-    tabs = {
-        name: re.findall(r"<summary>([^<]*)</summary>((?:(?!</details>).)*)", await skill_page(env, name), re.DOTALL)
-        for name in ("acme/a--b/c", "acme/a/b--c")
-    }
-    assert [label for label, text in tabs["acme/a--b/c"] if taken in text] == ["clawhub"]
-    assert [label for label, text in tabs["acme/a/b--c"] if taken in text] == ["Claude Code", "npm", "clawhub"]
+    first, second = tabs_of(await skill_page(env, "acme/a--b/c")), tabs_of(await skill_page(env, "acme/a/b--c"))
+    assert [client for client, text in first.items() if taken in text] == ["clawhub"]
+    assert [client for client, text in second.items() if taken in text] == ["claude-code", "npm", "clawhub"]
 
 
 async def test_a_client_that_cannot_list_the_skill_says_what_to_change(env):
@@ -247,7 +251,7 @@ async def test_a_client_that_cannot_list_the_skill_says_what_to_change(env):
     accepted = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", page)], None, None, None))
     await processed(env, accepted.submission)
     shown = (await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME)).text
-    mcp = re.search(r"<summary>MCP</summary>(.*?)</details>", shown, re.DOTALL)[1]
+    mcp = tabs_of(shown)["mcp"]
     assert "<code>metadata</code> must have only keys and values that are text." in mcp
     assert "/mcp" not in mcp
 
@@ -258,3 +262,50 @@ async def test_a_blocked_skill_shows_no_commands(env):
     page = (await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME)).text
     assert "Blocked skills cannot be installed." in page
     assert "npx" not in page
+
+
+async def test_a_version_that_asks_for_more_tools_says_which(env):
+    page = MIT.replace("author-mood: fine", "allowed-tools: Read")
+    first = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", page)], None, None, None))
+    await processed(env, first.submission)
+    asks = page.replace("Read", "Read Bash(git:*)")
+    token = first.upload_token
+    second = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", asks)], token, None, None))
+    await processed(env, second.submission)
+    versions = (await call(env, "GET /api/v1/skills/{proxy+}", proxy=f"{NAME}/versions")).json["versions"]
+    assert [one["newPermissions"] for one in versions] == [["allowed-tools: Bash(git:*)"], []]
+    assert "<code>allowed-tools: Bash(git:*)</code>" in await skill_page(env)
+
+
+async def test_the_files_on_a_skill_page_lead_to_their_findings(env):
+    submission = await held(env)
+    await within(env, lambda: approve(submission.id, AdminToken("ann", "reviewer", ""), "Looked at it."))
+    page = await skill_page(env)
+    link = f"/skills/{NAME}/versions/1.0.0/files/scripts/setup.sh"
+    assert re.search(rf'href="{link}#L2">\d findings?</a>', page)
+    assert 'id="L2" class="hit"' in (await open_file(env, "scripts/setup.sh")).text
+
+
+async def test_the_review_pane_has_the_tree_with_findings_marked(env):
+    submission = await held(env)
+    cookie, _ = await signed_in(env, "reviewer")
+    review = (await call(env, "GET /admin", f"/admin?review={submission.id}", cookies=[cookie])).text
+    tree = re.search(r'<ul class="tree">(.*?)</ul>', review, re.DOTALL)[1]
+    assert f'href="/admin/files/{submission.id}/SKILL.md"' in tree
+    assert re.search(rf'href="/admin/files/{submission.id}/scripts/setup.sh#L2">\d findings?</a>', tree)
+
+
+async def test_a_skill_is_found_by_the_tools_it_asks_for_and_by_what_it_needs(env):
+    text = MIT.replace("author-mood: fine", "allowed-tools: Read Bash(git log:*)")
+    accepted = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", text)], None, None, None))
+    await processed(env, accepted.submission)
+    assert 'href="/skills?tool=Bash"' in await skill_page(env)
+    for query, is_found in (
+        ("tool=bash", True),
+        ("tool=Read&license=MIT", True),
+        ("tool=Write", False),
+        ("q=git", True),
+    ):
+        assert (NAME in (await call(env, "GET /skills", f"/skills?{query}")).text) == is_found, query
+        listed = (await call(env, "GET /api/v1/skills", f"/api/v1/skills?{query}")).json["skills"]
+        assert ([one["name"] for one in listed] == [NAME]) == is_found, query

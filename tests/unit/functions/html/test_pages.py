@@ -333,20 +333,39 @@ async def test_files_uploaded_by_form_are_submitted_and_the_token_is_shown_once(
     [files] = env.content.files.values()
     assert files == {"SKILL.md": text, "run.py": "print('ü')\r\n".encode()}
     again = await call(env, "POST /submit", body=body, headers=headers)
-    assert "Already submitted" in again.text
-    assert not re.search(r'readonly value="[0-9a-f]', again.text)
+    assert again.status == 303
+    where = again.headers["location"]
+    shown = await call(env, "GET /submissions/{id}", where, id=where.split("/")[2].partition("?")[0])
+    assert "This content was submitted before" in shown.text
+    assert "readonly" not in shown.text
 
 
 async def test_a_rejected_upload_shows_the_error_beside_its_field(env):
     for fields, files, text in (
         ({"name": "Mine!"}, {"SKILL.md": b"x"}, "cannot be a skill"),
         ({"name": "mine"}, {}, "1 to 500 files"),
-        ({"name": "mine"}, {"a.bin": b"\xff\xfe"}, "not a UTF-8 text file"),
+        ({"name": "mine"}, {"SKILL.md": b"x", "../a": b"x"}, "not a path inside the skill"),
     ):
         body, headers = multipart(fields, files)
         page = await call(env, "POST /submit", body=body, headers=headers)
         assert page.status == 400
         assert text in page.text
+
+
+async def test_a_file_that_is_not_text_can_be_uploaded(env):
+    text = a_bundle("mine")["files"][0][1].encode()
+    body, headers = multipart({"name": "mine"}, {"SKILL.md": text, "logo.png": b"\x89PNG\xff"})
+    assert (await call(env, "POST /submit", body=body, headers=headers)).status == 200
+    [files] = env.content.files.values()
+    assert files["logo.png"] == b"\x89PNG\xff"
+
+
+async def test_a_new_version_starts_with_what_is_known_of_the_old_one(env):
+    upload = await call(env, "GET /submit", "/submit?name=mine")
+    assert 'value="mine"' in upload.text
+    assert "<details open><summary>New version of an existing upload" in upload.text
+    repo = await call(env, "GET /submit", "/submit?repoUrl=https%3A%2F%2Fgithub.com%2Fa%2Fb&skillPath=skills%2Fpdf")
+    assert 'value="skills/pdf"' in repo.text
 
 
 async def test_the_theme_is_a_cookie_that_the_next_page_has_from_its_first_byte(env):

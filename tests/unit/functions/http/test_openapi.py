@@ -8,12 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from openapi_spec_validator import OpenAPIV31SpecValidator
-from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
+from jsonschema import Draft202012Validator
 
 from functions.api import skills
 from functions.api.contract import contract, contract_text, operations
+from functions.api.field_docs import FIELD_DOCS
 from functions.http.error_codes import CODES
+from functions.http.field_docs import UNKNOWN, find_undescribed
 from functions.http.operations import Operation
 from shared import errors
 from tests.support.route_calls import FUNCTIONS, call
@@ -24,16 +25,25 @@ DOCUMENTED = {code for codes in CODES.values() for code in codes}
 NEVER_ANSWERED = {"archive_too_large", "bad_archive", "judge_down"}
 
 
+def validate(description):
+    # Imported late: it takes as long as the rest of the file, and every process that runs tests collects all files.
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
+    OpenAPIV31SpecValidator(description).validate()
+
+
 def test_the_contract_is_valid_openapi_3_1():
-    OpenAPIV31SpecValidator(contract()).validate()
+    validate(contract())
     assert json.loads(contract_text()) == json.loads(msgspec.json.encode(contract()))
 
 
 def test_the_validator_would_notice_a_mistake():
     broken = copy.deepcopy(contract())
     next(iter(broken["paths"].values()))["get"] = {"responses": {"200": {}}}
+    from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
+
     with pytest.raises(OpenAPIValidationError):
-        OpenAPIV31SpecValidator(broken).validate()
+        validate(broken)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -50,6 +60,65 @@ def test_the_contract_describes_every_route_under_api():
     served = {route for function in FUNCTIONS for route in function.ROUTES if " /api/v1/" in route}
     assert {route for route in served if not route.endswith("{proxy+}")} <= described
     assert {skills.parse_skill_path("GET", "a/b/c/badge").route, "POST /api/v1/skills/installs"} <= described
+
+
+def test_every_field_and_parameter_has_a_description():
+    assert "\n".join(find_undescribed(contract())) == ""
+
+
+def test_a_field_without_a_description_is_named_with_what_to_write():
+    poorer = copy.deepcopy(contract())
+    del poorer["components"]["schemas"]["Pause"]["properties"]["until"]["description"]
+    del poorer["paths"]["/api/v1/admin/tokens/{id}/revoke"]["post"]["parameters"][0]["description"]
+    assert list(find_undescribed(poorer)) == [
+        'Pause.until: add `"until": ("what it means", example)` to "Pause" in a table of functions/api/field_docs',
+        'POST /api/v1/admin/tokens/{id}/revoke id: add `"tokens/{id}": "…"` to PARAMETERS in'
+        " functions/api/field_docs/responses.py",
+    ]
+
+
+def test_every_request_and_every_success_has_an_example_that_fits_its_schema():
+    problems = [problem for route, content in contents() for problem in problems_of_example(route, content)]
+    assert "\n".join(problems) == "", "give the fields named here an example in functions/api/field_docs"
+
+
+def contents():
+    for path, methods in contract()["paths"].items():
+        for method, described in methods.items():
+            answers = {f"{status}": a for status, a in described["responses"].items() if status.startswith("2")}
+            parts = {"body": described.get("requestBody", {}), **answers}
+            for part, of in parts.items():
+                yield from ((f"{method.upper()} {path} {part} {m}", c) for m, c in of.get("content", {}).items())
+
+
+def problems_of_example(route, content):
+    if "example" not in content:
+        return [f"{route}: no example"]
+    schema = {**content.get("schema", {}), "components": contract()["components"]}
+    wrong = [
+        f"{route} {error.json_path}: {error.message}"
+        for error in Draft202012Validator(schema).iter_errors(content["example"])
+    ]
+    return wrong + [f"{route} {at}: no example" for at in unknown_in(content["example"], "$")]
+
+
+def unknown_in(value, at):
+    if isinstance(value, dict):
+        return [found for key, of in value.items() for found in unknown_in(of, f"{at}.{key}")]
+    if isinstance(value, list):
+        return [found for of in value for found in unknown_in(of, f"{at}[]")]
+    return [at] if value == UNKNOWN else []
+
+
+def test_every_description_belongs_to_a_field_that_exists():
+    schemas = contract()["components"]["schemas"]
+    unknown = [
+        f"{name}.{field}"
+        for name, fields in FIELD_DOCS.fields.items()
+        for field in fields
+        if field not in schemas.get(name, {}).get("properties", {})
+    ]
+    assert unknown == []
 
 
 def test_parameters_carry_what_is_checked():

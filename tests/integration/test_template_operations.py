@@ -1,0 +1,204 @@
+"""Every function is watched, logged, traced and taken back alike, the data is protected, and bad parameters are refused
+before anything is created; each claim with a mistake that is noticed."""
+
+import pytest
+
+from local.cloudformation import load
+from shared.errors import InvalidSettings
+from shared.settings import LIMITED, load_settings
+from tests.support.planted_mistakes import drop, of, planted, put
+from tests.support.template_checks import ROOT
+from tests.support.template_operations import OPERATIONS
+from tests.support.template_parameters import refusals_of
+
+TEMPLATE = load(ROOT / "template.yaml")
+GLOBALS = "Globals.Function"
+CONSUMER_STATEMENTS = of("ConsumerRole", "Policies.0.PolicyDocument.Statement")
+
+
+def with_a_function_of_its_own_kind(template):
+    """What the next engineer adds, with nothing but what a function needs to run."""
+    template["Resources"]["Added"] = {
+        "Type": "AWS::Serverless::Function",
+        "Properties": {
+            "Handler": "functions.added.handler",
+            "Events": {
+                "Jobs": {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["SubmissionQueue", "Arn"]}}},
+                "Nightly": {"Type": "Schedule", "Properties": {"Schedule": "rate(1 day)"}},
+            },
+        },
+    }
+
+
+def with_any_model(template):
+    statement = next(s for s in _consumer_statements(template) if "Fn::If" in s)["Fn::If"][1]
+    statement["Resource"] = [{"Fn::Sub": "arn:${AWS::Partition}:bedrock:*::foundation-model/*"}]
+
+
+def with_a_model_but_no_judge(template):
+    statements = _consumer_statements(template)
+    statements[:] = [s["Fn::If"][1] if "Fn::If" in s else s for s in statements]
+
+
+def _consumer_statements(template):
+    return template["Resources"]["ConsumerRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+
+
+def with_plain_http(template):
+    template["Resources"]["ContentPolicy"]["Properties"]["PolicyDocument"]["Statement"][0]["Effect"] = "Allow"
+
+
+BOARD_OF_NOTHING = '{"widgets": [{"properties": {"metrics": [["VskillPlatform", "X"]]}}]}'
+MISTAKES = {
+    "no alarm on a function": (drop("Resources.RegistryFails"), "no alarm watches Errors of Registry"),
+    "an alarm on another function's errors": (
+        put(of("RegistryFails", "Metrics.1.MetricStat.Metric.Dimensions.0.Value"), {"Ref": "Pages"}),
+        "no alarm watches Errors of Registry",
+    ),
+    "no alarm on throttles": (drop(of("ConsumerFails", "Metrics.2")), "no alarm watches Throttles of Consumer"),
+    "no alarm on 5xx": (drop("Resources.ApiFails"), "no alarm watches 5xx of Api"),
+    "no alarm on p99": (drop("Resources.ApiSlow"), "no alarm watches Latency of Api"),
+    "no alarm on the queue's age": (drop("Resources.SubmissionQueueOld"), "Age"),
+    "no alarm on the dead letters' age": (drop("Resources.DeadLettersOld"), "OldestMessage of DeadLetters"),
+    "no alarm on the table's throttles": (drop("Resources.TableThrottles"), "ThrottleEvents of Table"),
+    "no alarm on failed schedules": (drop("Resources.SchedulesFail"), "FailedSchedules"),
+    "an alarm by a dimension AWS does not report": (
+        put(of("ApiFails", "Dimensions.0.Name"), "ApiName"),
+        "AWS reports no AWS/ApiGateway/5xx",
+    ),
+    "an alarm without a dimension": (put(of("ApiFails", "Dimensions"), []), "AWS reports no AWS/ApiGateway/5xx"),
+    "a version that nothing takes back": (
+        drop(of("Consumer", "DeploymentPreference")),
+        "Consumer: a new version is not taken back",
+    ),
+    "no alarm shared by all deployments": (
+        put(f"{GLOBALS}.DeploymentPreference.Alarms", []),
+        "not taken back when requests fail",
+    ),
+    "settings that make no version": (put(of("Pages", "AutoPublishAliasAllProperties"), False), "alias live"),
+    "no alias": (drop(f"{GLOBALS}.AutoPublishAlias"), "alias live"),
+    "a log level without effect": (drop(f"{GLOBALS}.LoggingConfig.ApplicationLogLevel"), "LogLevel has no effect"),
+    "a level that Lambda does not know": (
+        put(f"{GLOBALS}.LoggingConfig.ApplicationLogLevel", {"Ref": "LogLevel"}),
+        "LogLevel has no effect",
+    ),
+    "no traces": (drop(f"{GLOBALS}.Tracing"), "Tracing has no effect"),
+    "no access log": (drop(of("Api", "AccessLogSettings")), "no access log"),
+    "an access log without the function's request": (
+        put(of("Api", "AccessLogSettings.Format"), '{"r":"$context.requestId"}'),
+        "does not say integration.requestId",
+    ),
+    "hidden retries of a schedule": (drop(of("StuckScan", "EventInvokeConfig")), "twice more"),
+    "failures that nobody keeps": (drop(of("Rescan", "EventInvokeConfig.DestinationConfig")), "kept nowhere"),
+    "SAM's role for a queue": (drop(of("Consumer", "Role")), "every queue of the account"),
+    "no reserved concurrency": (drop(of("Consumer", "ReservedConcurrentExecutions")), "or is not there"),
+    "a reservation that every account must have": (
+        put(of("StuckScan", "ReservedConcurrentExecutions"), 1),
+        "cannot be switched off",
+    ),
+    "less reserved by default": (put("Parameters.ReservedConcurrency.Default", 0), "not 10 by default"),
+    "every model": (with_any_model, "may ask any model"),
+    "a model without a judge": (with_a_model_but_no_judge, "although there is no judge"),
+    "a table without protection": (drop(of("Table", "DeletionProtectionEnabled")), "deleted by one call"),
+    "a bucket without versions": (drop(of("Content", "VersioningConfiguration")), "cannot be restored"),
+    "a bucket without TLS": (with_plain_http, "without TLS"),
+    "no dashboard": (drop("Resources.Dashboard"), "not one dashboard"),
+    "a dashboard of nothing": (
+        put(of("Dashboard", "DashboardBody"), {"Fn::Sub": BOARD_OF_NOTHING}),
+        "which nothing emits",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("check", OPERATIONS)
+def test_the_template_has_no_problems(check):
+    assert check(TEMPLATE) == []
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake):
+    plant, sentence = MISTAKES[mistake]
+    template = planted(TEMPLATE, plant)
+    problems = [problem for check in OPERATIONS for problem in check(template)]
+    assert any(sentence in problem for problem in problems), problems
+
+
+def test_a_function_that_is_added_without_them_is_named_for_everything_it_lacks():
+    template = planted(TEMPLATE, with_a_function_of_its_own_kind)
+    problems = [problem for check in OPERATIONS for problem in check(template) if "Added" in problem]
+    assert len(problems) == 7, problems  # errors, throttles, its alarm, versions, retries, failures, role
+
+
+REFUSED = {
+    "a judge without a model": ({"Judge": "bedrock"}, "needs JudgeModelId"),
+    "a model without a judge": ({"JudgeModelId": "some.model-v1"}, "nothing would be judged"),
+    "an unknown judge": ({"Judge": "oracle"}, "not one of"),
+    "a vendor without an id": ({"Vendors": "octocat"}, "octocat:583231"),
+    "a vendor whose id is no number": ({"Vendors": "octocat:abc"}, "octocat:583231"),
+    "vendors separated by commas": ({"Vendors": "octocat:583231,github:9919"}, "octocat:583231"),
+    "a vendor's id of 13 digits": ({"Vendors": "octocat:1000000000000"}, "octocat:583231"),
+    "retention that CloudWatch does not have": ({"LogRetentionDays": "45"}, "not one of"),
+    "retention of no days": ({"LogRetentionDays": "0"}, "not one of"),
+    "a reservation of five": ({"ReservedConcurrency": "5"}, "not one of"),
+    "the stage of one machine": ({"Stage": "local"}, "deploy dev or prod"),
+    "production without limits": ({"Stage": "prod", "RateLimits": "off"}, "needs RateLimits"),
+    "a limit without a time": ({"RateLimits": "submit=10"}, "submit=10/3600"),
+    "a limit of an unknown kind": ({"RateLimits": "sumbit=10/3600"}, "submit=10/3600"),
+    "a limit of none": ({"RateLimits": "submit=0/3600"}, "submit=10/3600"),
+    "a scanner's name in capitals": ({"ExternalScanners": "Bandit"}, "not like"),
+    "a share above all": ({"AddressShare": "101"}, "above 100"),
+    "no place in the queue": ({"MaxActive": "0"}, "below 1"),
+    "GitHub without TLS": ({"GitHubApiUrl": "http://api.github.com"}, "not like"),
+    "a topic that is no ARN": ({"AlarmTopicArn": "alarms"}, "not like"),
+    "a trace of another kind": ({"Tracing": "PassThrough"}, "not one of"),
+    "a deployment of another kind": ({"DeploymentType": "BlueGreen"}, "not one of"),
+    "a repository without an owner": ({"GitHubRepository": "vskill-platform"}, "not like"),
+    "a parameter that is not there": ({"Colour": "blue"}, "no parameter Colour"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_impossible_parameters_are_refused_before_anything_is_created(case):
+    values, reason = REFUSED[case]
+    assert reason in str(refusals_of(TEMPLATE, values))
+
+
+GOOD = [
+    {},
+    {"Stage": "prod", "LogRetentionDays": "90"},
+    {"Judge": "bedrock", "JudgeModelId": "eu.some.model-v1:0", "JudgeFoundationModelId": "some.model-v1:0"},
+    {"Vendors": "octocat:583231 github:9919", "ExternalScanners": "bandit detect-secrets", "ReservedConcurrency": "0"},
+    {"RateLimits": " ".join(f"{kind}=1/60" for kind in LIMITED), "GitHubRepository": "acme/vskill.platform"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", GOOD)
+def test_possible_parameters_are_accepted(values):
+    assert refusals_of(TEMPLATE, values) == []
+
+
+RULED = {"Judge": "JUDGE", "JudgeModelId": "JUDGE_MODEL_ID", "Vendors": "VENDORS", "RateLimits": "RATE_LIMITS"}
+RULED |= {"ExternalScanners": "EXTERNAL_SCANNERS", "AddressShare": "ADDRESS_SHARE", "MaxActive": "MAX_ACTIVE"}
+RULED |= {"GitHubApiUrl": "GITHUB_API_URL"}
+RUNNING = {"STAGE": "prod", "TABLE_NAME": "t", "BUCKET_NAME": "b", "QUEUE_URL": "q", "SECRET_ID": "s"}
+RUNNING |= {"ALLOW_UPLOADS": "false", "MAX_ACTIVE": "1", "AWS_REGION": "us-east-1"}
+
+
+def _refused_by_the_code(values):
+    settings = {RULED[name]: value for name, value in values.items() if name in RULED}
+    try:
+        load_settings(RUNNING | settings)
+    except InvalidSettings:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("case", [case for case, (values, _) in REFUSED.items() if set(values) <= set(RULED)])
+def test_what_the_code_would_refuse_at_run_time_the_template_has_refused_before(case):
+    values, _ = REFUSED[case]
+    assert not _refused_by_the_code(values) or refusals_of(TEMPLATE, values)
+
+
+@pytest.mark.parametrize("values", GOOD)
+def test_what_the_template_accepts_the_code_can_run_with(values):
+    assert not _refused_by_the_code(values)

@@ -1,0 +1,179 @@
+"""What an operator relies on, for every function of template.yaml, also those added later: alarms, logs, traces,
+aliases that are taken back, no hidden retries, roles; and what protects the data. Each check returns problems."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shared.telemetry import NAMESPACE, Watched
+from tests.support.template_checks import Problems, Template, functions_of, statements_of
+
+# The metrics of AWS that alarms may name, and the dimensions under which AWS reports them.
+AWS_METRICS = {
+    ("AWS/ApiGateway", "5xx"): {"ApiId"},
+    ("AWS/ApiGateway", "Latency"): {"ApiId"},
+    ("AWS/Lambda", "Errors"): {"FunctionName"},
+    ("AWS/Lambda", "Throttles"): {"FunctionName"},
+    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): {"QueueName"},
+    ("AWS/SQS", "ApproximateNumberOfMessagesVisible"): {"QueueName"},
+    ("AWS/DynamoDB", "ReadThrottleEvents"): {"TableName"},
+    ("AWS/DynamoDB", "WriteThrottleEvents"): {"TableName", "GlobalSecondaryIndexName"},
+}
+# What is watched beside the functions: metric and resource.
+WATCHED_ON_AWS = {
+    ("5xx", "Api"),
+    ("Latency", "Api"),
+    ("ApproximateAgeOfOldestMessage", "SubmissionQueue"),
+    ("ApproximateAgeOfOldestMessage", "DeadLetters"),
+    ("ApproximateNumberOfMessagesVisible", "FailedSchedules"),
+    ("ReadThrottleEvents", "Table"),
+    ("WriteThrottleEvents", "Table"),
+}
+IN_EVERY_ACCESS_LINE = (
+    "requestId",
+    "integration.requestId",
+    "routeKey",
+    "status",
+    "responseLatency",
+    "identity.sourceIp",
+)
+SCHEDULED_FAILURES = {"OnFailure": {"Type": "SQS", "Destination": {"Fn::GetAtt": "FailedSchedules.Arn"}}}
+LOG_LEVEL = {"Fn::If": ["LogsWarnings", "WARN", {"Ref": "LogLevel"}]}
+
+
+def function_alarm_problems(template: Template) -> Problems:
+    watched = {(metric, subject) for _, metric, subject in _watched_on_aws(template)}
+    wanted = WATCHED_ON_AWS | {(m, name) for name, _ in functions_of(template) for m in ("Errors", "Throttles")}
+    problems = [f"no alarm watches {metric} of {subject}" for metric, subject in sorted(wanted - watched)]
+    for alarm, metric in _metrics_on_aws(template):
+        dimensions = {dimension["Name"] for dimension in metric.get("Dimensions", [])}
+        known = AWS_METRICS.get((metric["Namespace"], metric["MetricName"]))
+        if known is None or not dimensions or not dimensions <= known:
+            problems.append(f"{alarm}: AWS reports no {metric['Namespace']}/{metric['MetricName']} by {dimensions}")
+    return problems
+
+
+def deployment_problems(template: Template) -> Problems:
+    problems = []
+    own_alarms = {subject: alarm for alarm, metric, subject in _watched_on_aws(template) if metric == "Errors"}
+    shared = template["Globals"]["Function"].get("DeploymentPreference", {})
+    if shared.get("Type") != {"Ref": "DeploymentType"} or {"Ref": "RequestsFail"} not in shared.get("Alarms", []):
+        problems.append("a new version is not taken back when requests fail")
+    for name, function in functions_of(template):
+        own = template["Resources"][name]["Properties"].get("DeploymentPreference", {})
+        if {"Ref": own_alarms.get(name)} not in own.get("Alarms", []):
+            problems.append(f"{name}: a new version is not taken back when its own alarm goes off")
+        if function.get("AutoPublishAlias") != "live" or function.get("AutoPublishAliasAllProperties") is not True:
+            problems.append(f"{name}: its changes do not all make a new version behind the alias live")
+    return problems
+
+
+def log_problems(template: Template) -> Problems:
+    problems = []
+    for name, function in functions_of(template):
+        if function.get("LoggingConfig", {}).get("ApplicationLogLevel") != LOG_LEVEL:
+            problems.append(f"{name}: LogLevel has no effect on its log")
+        if function.get("Tracing") != {"Ref": "Tracing"}:
+            problems.append(f"{name}: Tracing has no effect on it")
+    access = template["Resources"]["Api"]["Properties"].get("AccessLogSettings", {})
+    if access.get("DestinationArn") != {"Fn::GetAtt": "AccessLogs.Arn"}:
+        return [*problems, "the API has no access log"]
+    fields = json.loads(access["Format"]).values()
+    return problems + [
+        f"the access log does not say {f}" for f in IN_EVERY_ACCESS_LINE if f"$context.{f}" not in fields
+    ]
+
+
+def trigger_problems(template: Template) -> Problems:
+    """Schedules are not retried behind the scenes, and what fails is kept; queues are read with a role of their own."""
+    problems = []
+    for name, function in functions_of(template):
+        kinds = {event["Type"] for event in function.get("Events", {}).values()}
+        retries = function.get("EventInvokeConfig", {})
+        if "Schedule" in kinds and retries.get("MaximumRetryAttempts") != 0:
+            problems.append(f"{name}: Lambda would run a failed schedule twice more")
+        if "Schedule" in kinds and retries.get("DestinationConfig") != SCHEDULED_FAILURES:
+            problems.append(f"{name}: a failed schedule is kept nowhere")
+        if "SQS" in kinds and "Role" not in function:
+            problems.append(f"{name}: SAM would give it a policy for every queue of the account")
+    return problems
+
+
+def concurrency_problems(template: Template) -> Problems:
+    """Reserved by default, and not at all where the account has nothing to reserve."""
+    problems = []
+    if template["Parameters"].get("ReservedConcurrency", {}).get("Default") != 10:
+        problems.append("the consumer's reserved concurrency is not 10 by default")
+    for name, function in functions_of(template):
+        reserved = function.get("ReservedConcurrentExecutions")
+        choice = reserved.get("Fn::If", [None]) if isinstance(reserved, Mapping) else [None]
+        is_consumer = name == "Consumer"
+        if (reserved is not None or is_consumer) and choice[0] != "ReservesConcurrency":
+            problems.append(f"{name}: its reserved concurrency cannot be switched off, or is not there")
+        elif is_consumer and choice[1] != {"Ref": "ReservedConcurrency"}:
+            problems.append("the consumer's reserved concurrency is not the parameter's")
+    return problems
+
+
+def model_problems(template: Template) -> Problems:
+    """A worker may ask the chosen model and no other, and none where there is no judge."""
+    found = []
+    for name, function in functions_of(template):
+        asks = [s for s in statements_of(template, function) if "bedrock:InvokeModel" in str(s.get("Action"))]
+        found += [f"{name}: may ask any model" for s in asks if "JudgeModelId" not in str(s["Resource"])]
+        found += [f"{name}: may ask any model" for s in asks if "model/*" in str(s) or "profile/*" in str(s)]
+        if asks and '"HasJudge"' not in json.dumps(template["Resources"].get(f"{name}Role", {})):
+            found.append(f"{name}: may ask a model although there is no judge")
+    return found
+
+
+def data_problems(template: Template) -> Problems:
+    resources = template["Resources"]
+    problems = []
+    if resources["Table"]["Properties"].get("DeletionProtectionEnabled") is not True:
+        problems.append("the table can be deleted by one call")
+    if resources["Content"]["Properties"].get("VersioningConfiguration") != {"Status": "Enabled"}:
+        problems.append("an object that is overwritten or deleted cannot be restored")
+    policy = resources.get("ContentPolicy", {}).get("Properties", {}).get("PolicyDocument", {})
+    refused = [s for s in policy.get("Statement", []) if s.get("Effect") == "Deny" and s.get("Action") == "s3:*"]
+    if not any(s.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}} for s in refused):
+        problems.append("the bucket can be read without TLS")
+    return problems
+
+
+def dashboard_problems(template: Template) -> Problems:
+    boards = [r["Properties"] for r in template["Resources"].values() if r["Type"] == "AWS::CloudWatch::Dashboard"]
+    if len(boards) != 1:
+        return ["there is not one dashboard"]
+    widgets = json.loads(boards[0]["DashboardBody"]["Fn::Sub"])["widgets"]
+    shown = {m[1] for w in widgets for m in w["properties"]["metrics"] if m[0] == NAMESPACE}
+    return [f"the dashboard shows {name}, which nothing emits" for name in sorted(shown - set(Watched))]
+
+
+OPERATIONS = (
+    function_alarm_problems,
+    deployment_problems,
+    log_problems,
+    trigger_problems,
+    concurrency_problems,
+    model_problems,
+    data_problems,
+    dashboard_problems,
+)
+
+
+def _metrics_on_aws(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::CloudWatch::Alarm":
+            alarm = resource["Properties"]
+            stats = [m["MetricStat"]["Metric"] for m in alarm.get("Metrics", []) if "MetricStat" in m] or [alarm]
+            yield from ((name, metric) for metric in stats if metric.get("Namespace", "").startswith("AWS/"))
+
+
+def _watched_on_aws(template: Template) -> Iterator[tuple[str, str, str]]:
+    """Alarm, metric, and the resource that the metric is about."""
+    for alarm, metric in _metrics_on_aws(template):
+        for dimension in metric.get("Dimensions", [])[:1]:
+            value = dimension["Value"]
+            subject = value if isinstance(value, str) else next(iter(value.values()))
+            yield alarm, metric["MetricName"], subject.partition(".")[0]
