@@ -36,7 +36,7 @@ class AppealRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AppealAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`reason` is the answer, which is public. `overturned`: the places, from 0, of the points that are right. All others
+    """`reason` is the answer, which is public. `overturned`: the places, from 0, of the points that are right; the others
     are upheld."""
 
     reason: Reason
