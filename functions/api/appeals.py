@@ -36,8 +36,7 @@ class AppealRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AppealAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`reason` is the answer, which is public. `overturned`: the places, from 0, of the points that are right; the others
-    are upheld."""
+    """`reason` is the answer, which is public. Points that are not `overturned` are upheld."""
 
     reason: Reason
     overturned: Annotated[list[Annotated[int, Meta(ge=0, lt=appeals.MAX_POINTS)]], Meta(max_length=appeals.MAX_POINTS)]

@@ -168,6 +168,8 @@ FIELDS: SchemaDocs = {
         "degraded": "True if something could not be read. Absent if false.",
     },
     "Update": {
+        "notice": "What its owner tells its users, if anything.",
+        "successor": "The skill to use instead, if there is one.",
         "name": ("As it was sent.", SKILL),
         "installed": ("The version that was sent.", "1.1.0"),
         "latest": ("The version to install; null if the name matches no installable skill, or several.", "1.2.0"),
