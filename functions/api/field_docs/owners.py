@@ -62,7 +62,7 @@ FIELDS: SchemaDocs = {
         "revokedAt": ("When it was revoked, in UTC; null if it is valid.", None),
     },
     "OwnedSubmissions": {
-        **_REPO,
+        "repo": _REPO["repo"],
         "submissions": "The submissions of the repository, by path.",
         "stale": ("Ids of records that could not be read.", []),
     },
@@ -89,7 +89,7 @@ FIELDS: SchemaDocs = {
     },
     "Appeal": {
         **_APPEALED,
-        "id": ("Identifies the appeal.", "2026-01-15T09:30:00.000000Z-1a2b3c4d"),
+        "id": ("Identifies the appeal.", "1768469400000-1a2b3c4d"),
         "openedBy": ("The owner who appeals.", "owner:acme/tools"),
         "openedAt": ("When it was opened, in UTC.", TIME),
         "points": "What it says, finding by finding.",
@@ -100,7 +100,7 @@ FIELDS: SchemaDocs = {
     },
     "AppealPoint": {**_POINT, "state": ("`open`, `upheld` or `overturned`.", "open")},
     "AppealRequest": {"points": "Why each finding is wrong."},
-    "SentPoint": _POINT,
+    "SentPoint": {name: doc for name, doc in _POINT.items() if name != "excerpt"},
     "AppealList": {"appeals": "Oldest first."},
     "AppealAnswer": {"overturned": ("Places of the points that are right, from 0.", [0])},
     "FalseAlarms": {"falseAlarms": "Findings that reviewers overturned, oldest first."},

@@ -22,7 +22,7 @@ ANY_FIELD: Docs = {
     "reason": ("Why you do this. It is stored in the audit log under the name of your token.", "Checked by hand."),
 }
 PARAMETERS: Docs = {
-    "appeal": ("The id of an appeal.", "2026-01-15T09:30:00.000000Z-1a2b3c4d"),
+    "appeal": ("The id of an appeal.", "1768469400000-1a2b3c4d"),
     "limit": "How many entries a page has at most.",
     "cursor": "`cursor` of the previous page.",
     "sort": "The order of the list.",

@@ -52,6 +52,10 @@ FIELDS: SchemaDocs = {
     "SkillItem": _ITEM,
     "SkillDetail": _ITEM
     | {
+        "withdrawn": "Why it can no longer be installed, if its owner withdrew it.",
+        "deprecated": "What its owner tells its users, if it is deprecated.",
+        "transferredTo": "The name under which new versions appear, if it was transferred.",
+        "transferredFrom": "The name it had before a transfer.",
         "displayName": ("The name as its front matter spells it.", "PDF"),
         "content": ("The text of its SKILL.md; null if it is blocked.", "---\nname: pdf\n---\n# PDF\n"),
         "sha": ("The commit that was scanned; null for an upload.", COMMIT),
