@@ -3,11 +3,13 @@
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
 
 from local.store.database import Database
+from local.store.definitions import add_indexes, create_table, delete_table, described, set_expiry
 from local.store.errors import RequestError, invalid, unsupported
 from local.store.expressions import Names, holds, parse_condition, parse_projection, parse_update, updated
 from local.store.queries import run_query, run_scan
@@ -156,7 +158,7 @@ class DynamoDb:
         return run_scan(self._database.reader, self._table(params["TableName"]), params, names, _project(params, names))
 
     def _DescribeTable(self, params: Params) -> dict[str, Any]:  # noqa: N802
-        return {"Table": _described(self._table(params["TableName"]).definition)}
+        return {"Table": described(self._table(params["TableName"]).definition)}
 
     def _ListTables(self, params: Params) -> dict[str, Any]:  # noqa: N802
         rows = self._database.reader.execute("SELECT name FROM tables ORDER BY name").fetchall()
@@ -244,16 +246,16 @@ class DynamoDb:
 
     async def _change_table(self, operation: str, params: Params) -> dict[str, Any]:
         change = {
-            "CreateTable": _create_table,
-            "UpdateTable": _add_indexes,
-            "UpdateTimeToLive": _set_expiry,
-            "DeleteTable": _delete_table,
+            "CreateTable": create_table,
+            "UpdateTable": add_indexes,
+            "UpdateTimeToLive": set_expiry,
+            "DeleteTable": delete_table,
         }[operation]
         definition = await self._database.write(lambda connection: change(connection, params))
         name = "Table" if operation == "UpdateTable" else "TableDescription"
         if operation == "UpdateTimeToLive":
             return {"TimeToLiveSpecification": params["TimeToLiveSpecification"]}
-        return {name: _described(definition)}
+        return {name: described(definition)}
 
 
 def _check_parameters(operation: str, params: Params, known: set[str]) -> None:
@@ -294,14 +296,23 @@ def _apply(connection: sqlite3.Connection, action: Action, before: Item | None) 
 
 
 def _check_names(params: Params) -> None:
-    names = Names(params)
-    if "ConditionExpression" in params:
-        holds(parse_condition(params["ConditionExpression"]), {}, names)
-    if "UpdateExpression" in params:
-        for update in parse_update(params["UpdateExpression"]):
-            names.path(update.path)
-            if update.value:
-                names.value(update.value)
+    placeholders = (tuple(params.get(name) or ()) for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"))
+    _check_expressions(params.get("ConditionExpression"), params.get("UpdateExpression"), *placeholders)
+
+
+@lru_cache(maxsize=2000)
+def _check_expressions(
+    condition: str | None, update: str | None, given_names: tuple[str, ...], given_values: tuple[str, ...]
+) -> None:
+    """The same few, again and again: whether they parse and use what is given does not depend on the values."""
+    values = {name: {"S": ""} for name in given_values}
+    names = Names({"ExpressionAttributeNames": dict.fromkeys(given_names, "-"), "ExpressionAttributeValues": values})
+    if condition is not None:
+        holds(parse_condition(condition), {}, names)
+    for one in parse_update(update) if update is not None else ():
+        names.path(one.path)
+        if one.value:
+            names.value(one.value)
     names.check_all_used()
 
 
@@ -335,56 +346,3 @@ def _cancelled(failed: Sequence[bool]) -> RequestError:
     listed = ", ".join(reason["Code"] for reason in reasons)
     message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{listed}]"
     return RequestError("TransactionCanceledException", message, CancellationReasons=reasons)
-
-
-def _create_table(connection: sqlite3.Connection, params: Params) -> Params:
-    name = params["TableName"]
-    if connection.execute("SELECT 1 FROM tables WHERE name = ?", (name,)).fetchone():
-        raise RequestError("ResourceInUseException", f"Table already exists: {name}")
-    Table(0, params)
-    connection.execute("INSERT INTO tables (name, definition) VALUES (?, ?)", (name, orjson.dumps(params).decode()))
-    return params
-
-
-def _add_indexes(connection: sqlite3.Connection, params: Params) -> Params:
-    table = find_table(connection, params["TableName"])
-    updates = params.get("GlobalSecondaryIndexUpdates") or []
-    if not all(update.keys() == {"Create"} for update in updates):
-        raise unsupported("anything but Create in GlobalSecondaryIndexUpdates")
-    added = [update["Create"] for update in updates]
-    known = {d["AttributeName"]: d for d in table.definition.get("AttributeDefinitions", [])}
-    known |= {d["AttributeName"]: d for d in params.get("AttributeDefinitions", [])}
-    changed = {
-        **table.definition,
-        "AttributeDefinitions": list(known.values()),
-        "GlobalSecondaryIndexes": [*(table.definition.get("GlobalSecondaryIndexes") or []), *added],
-    }
-    Table(table.number, changed).fill_indexes(connection, [index["IndexName"] for index in added])
-    return _store_definition(connection, table, changed)
-
-
-def _set_expiry(connection: sqlite3.Connection, params: Params) -> Params:
-    table = find_table(connection, params["TableName"])
-    changed = {**table.definition, "TimeToLiveSpecification": params["TimeToLiveSpecification"]}
-    return _store_definition(connection, table, changed)
-
-
-def _store_definition(connection: sqlite3.Connection, table: Table, changed: dict[str, Any]) -> Params:
-    text = orjson.dumps(changed).decode()
-    connection.execute("UPDATE tables SET definition = ? WHERE id = ?", (text, table.number))
-    return changed
-
-
-def _delete_table(connection: sqlite3.Connection, params: Params) -> Params:
-    table = find_table(connection, params["TableName"])
-    connection.execute("DELETE FROM items WHERE tbl = ?", (table.number,))
-    for index in table.indexes:
-        connection.execute("DELETE FROM entries WHERE idx = ?", (index.number,))
-    connection.execute("DELETE FROM tables WHERE id = ?", (table.number,))
-    return table.definition
-
-
-def _described(definition: Params) -> dict[str, Any]:
-    indexes = [{**index, "IndexStatus": "ACTIVE"} for index in definition.get("GlobalSecondaryIndexes") or []]
-    known = {name: definition[name] for name in ("TableName", "AttributeDefinitions", "KeySchema")}
-    return {**known, "TableStatus": "ACTIVE", **({"GlobalSecondaryIndexes": indexes} if indexes else {})}

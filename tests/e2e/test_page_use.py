@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from shared.web import labels
 from tests.support.browser import browser as open_browser
-from tests.support.browser_tab import Tab, serious_violations, serious_violations_of_colours, sign_in
+from tests.support.browser_tab import Tab, sign_in, violations, violations_of_colours
 from tests.support.demo import fill, fill_github
 from tests.support.platform import Platform
 from tests.support.screenshots import SIZES, THEMES, pages
@@ -51,9 +51,9 @@ def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo
             fits = tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
             assert fits, f"{name}, {size}, {theme}: too wide"
         _look(tab.page, *SIZES["desktop"], "dark")
-        assert serious_violations(tab.page) == [], f"{name}, dark"
+        assert violations(tab.page) == [], f"{name}, dark"
         tab.page.emulate_media(color_scheme="light")
-        assert serious_violations_of_colours(tab.page) == [], f"{name}, light"
+        assert violations_of_colours(tab.page) == [], f"{name}, light"
     if any("404" in problem for problem in tab.problems):
         tab.problems = [problem for problem in tab.problems if "404" not in problem]  # the page that is not found
     tab.close()
@@ -213,6 +213,23 @@ def test_a_finding_of_a_submission_is_one_click_from_its_line(tab, demo):
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
     tab.click(".jump a")
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
+
+
+IS_UNDER = "([x, y]) => document.elementFromPoint(x, y).textContent"
+
+
+def test_no_button_of_a_decision_moves_when_one_opens(tab, demo):
+    sign_in(tab, demo)
+    tab.goto(f"{demo.url}/admin?review={demo.ids['held']}")
+    buttons = tab.locator(".decisions summary")
+    buttons.first.scroll_into_view_if_needed()
+    for n in range(buttons.count()):
+        box, label = buttons.nth(n).bounding_box(), buttons.nth(n).text_content()
+        middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+        tab.mouse.click(*middle)
+        expect(tab.locator(".decisions details[open] > summary")).to_have_text(label)
+        expect(tab.locator(".decisions details[open] [name=why]")).to_be_visible()
+        assert tab.evaluate(IS_UNDER, middle) == label
 
 
 def test_the_api_page_shows_one_operation_at_a_time_and_sends_it(tab, demo):

@@ -1,7 +1,7 @@
 """A cold function imports only its own world: the number of modules is held to a budget, so that it cannot creep up.
 Python's own modules do not count: they differ from one version to the next.
 
-`python -m bench.cold_start` measures what it is about. Whoever needs a module more raises the number here, knowingly.
+`python -m bench.cold_start` measures what it is about. A change that needs another module raises the number here.
 """
 
 import json

@@ -1,11 +1,10 @@
 """A tab of the real browser that records every error in it."""
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, expect
 
 from tests.support.platform import Platform
 
-SERIOUS = ("serious", "critical")
 LIVE = 30_000  # milliseconds: a cold worker on a busy machine
 
 
@@ -42,20 +41,27 @@ THIN_OUT = """for (const kind of [".operation[hidden]", ".schema[hidden]", ".api
   [...document.querySelectorAll(kind)].slice(kind.endsWith("tr") ? 20 : 3).forEach((one) => one.remove());"""
 
 
-def serious_violations(page: Page) -> list[str]:
+RUN_AXE = """options => axe.run(options)
+  .then(({ violations }) => violations.map((found) => [found.id, found.nodes[0].html]))"""
+
+
+def violations(page: Page) -> list[str]:
     """Of every rule. Those of colours look at a page that repeats itself only after the repetitions are taken away."""
     if not page.evaluate(REPEATS):
-        return _violations(page, {})
+        return _run_axe(page, {})
     without_colours = {"rules": {rule: {"enabled": False} for rule in OF_COLOURS}}
-    return _violations(page, without_colours) + serious_violations_of_colours(page)
+    return _run_axe(page, without_colours) + violations_of_colours(page)
 
 
-def serious_violations_of_colours(page: Page) -> list[str]:
+def violations_of_colours(page: Page) -> list[str]:
     """Takes away what the page repeats."""
     page.evaluate(THIN_OUT)
-    return _violations(page, {"runOnly": list(OF_COLOURS)})
+    return _run_axe(page, {"runOnly": list(OF_COLOURS)})
 
 
-def _violations(page: Page, options: dict) -> list[str]:
-    found = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in SERIOUS]
+def _run_axe(page: Page, options: dict) -> list[str]:
+    """axe is loaded once per page, and answers only what is reported: its other results are large."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    found = page.evaluate(RUN_AXE, {"resultTypes": ["violations"], **options})
+    return [f"{rule}: {html}" for rule, html in found]

@@ -93,7 +93,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
         "AdminTokens": {"secretsmanager:GetSecretValue"},
         "GitHubTokens": {"secretsmanager:GetSecretValue"},  # to say that there is none
-        "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
+        "SessionSecret": {"secretsmanager:GetSecretValue"},  # no other function: it is enough to sign a session
     },
     "Webhooks": {
         "Table": READ | WRITE,
