@@ -1,7 +1,7 @@
 """The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
-from functions.html import queue_pages, skill_pages, submit_page
+from functions.html import feeds, queue_pages, run_page, skill_pages, submit_page
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -29,12 +29,14 @@ ROUTES: dict[str, Route] = {
     "POST /submit": submit_page.submit,
     "GET /submit/{id}": submit_page.track,
     "GET /submissions/{id}": queue_pages.submission,
+    "GET /submissions/{id}/runs/{run}": run_page.show,
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,
     "POST /skills/{proxy+}": skill_pages.report,
     "POST /theme": queue_pages.set_theme,
     "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,
+    **feeds.ROUTES,
     **contract.ROUTES,
     "$default": no_such_route,
 }

@@ -35,6 +35,8 @@ class Watched(StrEnum):
     DEAD_LETTERS = "DeadLetters"
     READS_FAILED = "ReadsFailed"
     JUDGE_ERRORS = "JudgeErrors"
+    SWEEP_LAG = "SweepLag"
+    NOTIFICATION_LAG = "NotificationLag"
     INTERNAL_ERRORS = "InternalErrors"
     GITHUB_QUOTA_LEFT = "GitHubQuotaLeft"  # in percent
 

@@ -14,6 +14,8 @@ PADDING = 10
 def badge_of(skill: Skill) -> bytes:
     if skill.is_blocked:
         return _svg(skill.name, "blocked", RED)
+    if skill.changed_hands:
+        return _svg(skill.name, "changed hands", RED)
     if skill.is_yanked:
         return _svg(skill.name, "yanked", GREY)
     if skill.is_withdrawn:

@@ -25,6 +25,7 @@ from shared.marketplace.published_content import (
     get_published_files,
     refuse_banned,
     refuse_blocked,
+    refuse_held,
     refuse_withdrawn,
     refuse_yanked,
 )
@@ -169,6 +170,7 @@ async def _find_version(request: Request, is_install: bool = False) -> _Found:
         refuse_blocked(skill)
         await refuse_banned(version)
         if is_install:
+            refuse_held(skill)
             refuse_withdrawn(skill)
             refuse_yanked(version)
     except Forbidden:

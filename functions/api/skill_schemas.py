@@ -12,7 +12,16 @@ from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
 from shared.marketplace.skill_signals import SkillSignals
 from shared.records.decision import TrustTier
 from shared.records.external_scans import ExternalVerdict, Status
-from shared.records.skills import Artifact, Deprecation, Skill, SkillVersion, full_name, set_by_owner, split_name
+from shared.records.skills import (
+    Artifact,
+    Deprecation,
+    Skill,
+    SkillVersion,
+    full_name,
+    run_url,
+    set_by_owner,
+    split_name,
+)
 
 UNSET = msgspec.UNSET
 
@@ -89,6 +98,10 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     compatibility: str | None
     allowed_tools: tuple[str, ...]
     is_yanked: bool = False
+    changed_hands: Annotated[
+        bool, msgspec.Meta(description="Its repository's name leads to another one: it is not offered until that ends.")
+    ] = False
+    source_gone: Annotated[bool, msgspec.Meta(description="Its repository is deleted or private.")] = False
     block_reason: str | None = None
     withdrawn: Annotated[str | None, msgspec.Meta(description="Why it can no longer be installed.")] = None
     deprecated: Deprecation | None = None
@@ -131,6 +144,7 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     new_permissions: Annotated[
         tuple[str, ...], msgspec.Meta(description="What this version may do and the version before it could not.")
     ]
+    run_url: Annotated[str, msgspec.Meta(description="The page of the run of its submission that published it.")]
     is_yanked: bool | msgspec.UnsetType = UNSET  # present if true
     yank_reason: str | msgspec.UnsetType = UNSET
     is_blocked: bool | msgspec.UnsetType = UNSET  # present if its content is on the blocklist
@@ -181,6 +195,9 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_commit_at: datetime | None
     github_stars: int | None
     repo_url: str | None
+    is_archived: bool
+    head: Annotated[str | None, msgspec.Meta(description="The newest commit that was seen of the default branch.")]
+    changed_hands: Annotated[bool, msgspec.Meta(description="The name leads to another repository than was scanned.")]
 
 
 def item_of(skill: Skill, signals: SkillSignals) -> SkillItem:
@@ -203,6 +220,8 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         compatibility=skill.compatibility or None,
         allowed_tools=skill.allowed_tools,
         is_yanked=skill.is_yanked,
+        changed_hands=skill.changed_hands,
+        source_gone=skill.is_source_gone,
         block_reason=skill.block_reason if skill.is_blocked else None,
         **set_by_owner(skill),
     )
@@ -237,6 +256,9 @@ def health_of(skill: Skill, health: RepoHealth) -> HealthAnswer:
         last_commit_at=health.last_commit_at,
         github_stars=health.stars,
         repo_url=skill.repo_url,
+        is_archived=health.is_archived,
+        head=health.head,
+        changed_hands=skill.changed_hands,
     )
 
 
@@ -274,6 +296,7 @@ def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, 
         "content_hash": version.content_hash,
         "diff_summary": version.diff_summary,
         "new_permissions": version.new_permissions,
+        "run_url": run_url(version),
     }
     if version.artifacts:
         fields |= {"artifacts": version.artifacts}

@@ -14,7 +14,7 @@ from shared.access.auth import get_tokens, token_id
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.sessions import Session
 from shared.db import now
-from shared.errors import InvalidRequest, NotFound, RequestError
+from shared.errors import InvalidRequest, NotFound, RequestError, Unavailable
 from shared.evidence.appeal_store import AppealPage, get_appeals, list_open_appeals
 from shared.marketplace.community import ReportPage, list_reports
 from shared.moderation import appeals, maintenance, submission_decisions
@@ -25,6 +25,7 @@ from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
 from shared.submissions.queue_health import github_warnings
+from shared.submissions.repo_watch import SweepStatus, get_sweep_status
 from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.submissions.submission_store import (
     Stuck,
@@ -87,6 +88,13 @@ async def review(request: Request) -> Answer:
     return await act(request, "/admin", show_review, decide)
 
 
+async def _find_sweep_status() -> SweepStatus | None:
+    try:
+        return await get_sweep_status()
+    except Unavailable:
+        return None
+
+
 async def answer_appeal(request: Request) -> Answer:
     async def decide(session: Session, form: dict[str, str]) -> str:
         ticked = (name.removeprefix("overturned-") for name in form if name.startswith("overturned-"))
@@ -100,13 +108,14 @@ async def answer_appeal(request: Request) -> Answer:
 
 
 async def show_queue(request: Request, session: Session, flash: Flash, counting: Progress | None = None) -> Answer:
-    stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
+    stuck_, letters, sweep = await asyncio.gather(_stuck(now()), get_dead_letters(), _find_sweep_status())
     return await section_page(
         request,
         session,
         flash,
         "/admin/queue",
         "admin_queue.html",
+        sweep=sweep,
         stuck=stuck_,
         letters=letters,
         counting=counting,

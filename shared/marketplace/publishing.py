@@ -45,6 +45,7 @@ from shared.scanner import ScanReport
 from shared.scanner.report import permissions_of
 from shared.storage.content import Files, content_hash_of
 from shared.storage.kv import ABSENT, Check, Write
+from shared.submissions.repo_watch import watch_put
 from shared.submissions.submission_store import commit, move_submission
 
 
@@ -60,6 +61,7 @@ class _Publication(NamedTuple):
     stored: StoredArtifacts = StoredArtifacts({}, "")  # of a new version
     attestation: str = ""
     manifest: Manifest | None = None
+    run: int = 0
     is_new_owner: bool = False
     transferred_from: str | None = None  # of the first publication under a name that a skill was transferred to
 
@@ -147,7 +149,9 @@ async def _prepare(submission: Submission, receipt: Receipt, current: Skill | No
     stored = await store_artifacts(submission.skill_name, version, report.front_matter.description, files)
     diff = await _diff_summary(current, files)
     manifest = manifest_of(submission.skill_name, version, files)
-    publication = _Publication(current, True, version, diff, report, scanners, stored, manifest=manifest)
+    publication = _Publication(
+        current, True, version, diff, report, scanners, stored, manifest=manifest, run=submission.run
+    )
     if current is None and (transfer := await find_transfer_to(submission.skill_name)):
         publication = publication._replace(transferred_from=transfer.from_name)
     return publication._replace(attestation=await _attest(submission, receipt, publication))
@@ -202,6 +206,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
         writes += [] if is_alike else look_alike_puts(skill.name)
         writes += owner_puts(skill.name) if publication.is_new_owner and not is_alike else []
         writes += [known_owner_put(skill.name)] if publication.is_new_owner else []
+    writes += [watch_put(submission.source, skill.updated_at)] if submission.repo_url else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 
@@ -279,6 +284,7 @@ def _version_of(skill: Skill, publication: _Publication) -> SkillVersion:
         content_hash=skill.content_hash,
         submission_id=skill.submission_id,
         created_at=skill.updated_at,
+        run=publication.run,
         cert_tier=skill.cert_tier,
         score=skill.score,
         commit=skill.commit,

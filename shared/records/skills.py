@@ -56,6 +56,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     latest_version: str | None = None  # the highest ever assigned, where the current one is lower because of yanks
     yanked_content: tuple[str, ...] = ()  # hashes of yanked versions: resubmitting does not publish them again
     is_yanked: bool = False  # every version is: still to be seen, no longer to be installed
+    changed_hands: bool = False  # its repository's name leads to another one now: held until it leads back
+    is_source_gone: bool = False  # its repository is not there any more, or private
     is_deleted: bool = False  # a tombstone: it only keeps the name from being used again
     delete_reason: str | None = None
     unindexed_since: datetime | None = None  # what finds it is not written yet
@@ -67,7 +69,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def is_listed(self) -> bool:
-        return not (self.is_blocked or self.is_yanked or self.is_deleted or self.is_withdrawn)
+        return not (self.is_blocked or self.is_yanked or self.is_deleted or self.is_withdrawn or self.changed_hands)
 
     @property
     def is_withdrawn(self) -> bool:
@@ -90,8 +92,9 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def has_provenance(self) -> bool:
-        """Public default branch, commit pinned, repository id known."""
-        return self.commit is not None and self.ref is None and self.repo_id is not None
+        """Public default branch, commit pinned, and the repository is still the one with the known id."""
+        is_pinned = self.commit is not None and self.ref is None and self.repo_id is not None
+        return is_pinned and not (self.changed_hands or self.is_source_gone)
 
 
 class VersionMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -160,6 +163,7 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     content_hash: str
     submission_id: str
     created_at: datetime
+    run: int = 0  # of its submission: the one that published it; 0: the submission is of an older release
     cert_tier: str = "SCANNED"
     score: int | None = None
     commit: str | None = None
@@ -173,6 +177,12 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     artifacts: dict[str, Artifact] = {}  # by packaging; empty for what an older release published, until it is built
     unpackaged: str = ""  # why a packaging is missing although the others were built
     attestation: str = ""  # the sha256 of its signed receipt
+
+
+def run_url(version: SkillVersion) -> str:
+    """Of the run that published it; of all runs, where an older release did not count them."""
+    page = f"/submissions/{version.submission_id}"
+    return f"{page}/runs/{version.run}" if version.run else page
 
 
 class SkillName(NamedTuple):

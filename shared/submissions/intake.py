@@ -285,6 +285,7 @@ def _draft(sender: Sender, source: str, path: str, skill_name: str, **more: str 
         updated_at=at,
         sent_by=sender.client,
         held_by=sender.holder,
+        run=1,
         **more,  # type: ignore[arg-type]  # all of them are optional texts
     )
 

@@ -13,6 +13,8 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, LostLease, NotFound, ShareUsedUp
+from shared.notifications.events import decision_event, event_puts
+from shared.records.runs import ends_run
 from shared.records.search_words import submission_words
 from shared.records.submissions import (
     ACTIVE_STATES,
@@ -52,6 +54,7 @@ from shared.storage.kv import (
     shard_of,
 )
 from shared.submissions.counters import count_change, count_held
+from shared.submissions.run_store import ended_run_put
 from shared.submissions.word_index import word_puts
 from shared.timing import FEED_TTL, FEED_WINDOW, SCAN_LIMIT, STORE_BUDGET
 
@@ -358,7 +361,9 @@ def _writes(change: Change) -> list[Write]:
     if not change.entries:
         return [record]
     history = [Put(_history_key(change.after.id, e.seq), encode(e)) for e in change.entries]
-    return [record, *history, *count_change(change), *count_held(change), _feed_put(change.after)]
+    ended = [ended_run_put(change.before)] if change.before and ends_run(change) else []
+    told = [*event_puts(decision_event(change)), _feed_put(change.after)]
+    return [record, *history, *ended, *count_change(change), *count_held(change), *told]
 
 
 def _raise_if_held(error: ConditionFailed, writes: Sequence[Write]) -> None:

@@ -298,6 +298,7 @@ def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
         "content_hash": receipt.content_hash,
         "unscanned": receipt.unscanned,
         "has_own_findings": bool(own_findings(receipt.report)),
+        "has_own_receipt": not receipt.is_reusable,
         "rule_set": receipt.rule_set,
         "verdict": receipt.report.verdict,
         "score": receipt.report.score if is_usable else None,

@@ -75,6 +75,8 @@ class SkillView(NamedTuple):
     copy_of: str | None
     is_yanked: bool
     block_reason: str | None
+    changed_hands: bool
+    is_source_gone: bool
     withdrawn: str | None
     notice: str | None
     successor: str | None
@@ -153,6 +155,8 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         copy_of=skill.copy_of,
         is_yanked=skill.is_yanked,
         block_reason=skill.block_reason,
+        changed_hands=skill.changed_hands,
+        is_source_gone=skill.is_source_gone,
         withdrawn=skill.withdrawn,
         notice=skill.notice,
         successor=skill.successor,

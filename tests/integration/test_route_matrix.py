@@ -73,6 +73,9 @@ ROLES = {
 OF_ANY_OWNER = {
     "GET /api/v1/owner/tokens",
     "POST /api/v1/owner/tokens",
+    "GET /api/v1/owner/notifications",
+    "POST /api/v1/owner/webhook",
+    "POST /api/v1/owner/webhook/remove",
     "GET /api/v1/owner/submissions",
 }
 # About a submission, skill or token of acme/skills, with a body that would be accepted.
@@ -93,7 +96,9 @@ SIGNED = {
     "POST /api/v1/webhooks/scan-results",
 }
 PUBLIC_API = re.compile(r"/api/v1/(submissions|skills|owners|queue|blocklist|stats|health|openapi\.json)(/.*)?")
-PUBLIC_PAGES = re.compile(r"/|/\.well-known/[a-z-]+\.json|/(queue|submit|skills|submissions|docs|assets|theme)(/.*)?")
+PUBLIC_PAGES = re.compile(
+    r"/|/\.well-known/[a-z-]+\.json|/(queue|submit|skills|submissions|docs|assets|theme|feeds)(/.*)?"
+)
 # For programs that install skills: public and read-only, like the pages.
 PUBLIC_CLIENTS = re.compile(
     r"/api/search|/mcp|/\.well-known/clawhub\.json|/marketplace\.json|/(artifacts|clawhub|marketplace|npm)/.*"

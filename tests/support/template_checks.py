@@ -49,6 +49,7 @@ ONLY_FOR = {
         "Pages",
         "SkillsApi",
         "SubmissionsApi",
+        "Sweep",
     ],
 }
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
@@ -131,7 +132,7 @@ def packaging_problems(template: Template) -> Problems:
 def timing_problems(template: Template) -> Problems:
     queue, letters = _properties(template, "SubmissionQueue"), _properties(template, "DeadLetters")
     functions = dict(functions_of(template))
-    scan = next((event.get("Schedule") for event in _events(functions["StuckScan"], "Schedule")), None)
+    scan = _schedule(functions["StuckScan"])
     numbers = [
         ("the consumer's timeout", functions["Consumer"]["Timeout"], timing.CONSUMER_TIMEOUT),
         ("the queue's visibility timeout", queue.get("VisibilityTimeout"), timing.VISIBILITY_TIMEOUT),
@@ -139,6 +140,7 @@ def timing_problems(template: Template) -> Problems:
         ("the dead letters' retention", letters.get("MessageRetentionPeriod"), timedelta(days=14)),
         ("an API function's timeout", template["Globals"]["Function"]["Timeout"], timing.API_TIMEOUT),
         ("the period of the stuck scan", _seconds_of_rate(scan), timing.SCAN_PERIOD),
+        ("the period of the sweep", _seconds_of_rate(_schedule(functions["Sweep"])), timing.SWEEP_PERIOD),
     ]
     problems = [
         f"{what} is {value}, shared/timing.py says {wanted.total_seconds():.0f}"
@@ -336,6 +338,10 @@ def _events(function: Template, type_: str) -> list[dict[str, Any]]:
     return [event["Properties"] for event in function.get("Events", {}).values() if event["Type"] == type_]
 
 
+def _schedule(function: Template) -> str | None:
+    return next((event.get("Schedule") for event in _events(function, "Schedule")), None)
+
+
 def _route(event: Mapping[str, Any]) -> str:
     return f"{event['Method'].upper()} {event['Path']}" if "Path" in event else "$default"
 
@@ -353,6 +359,7 @@ def _find_handler(handler: str) -> Any:
 
 _EXAMPLES = {
     "STAGE": "local",
+    "WEBHOOK_LOOPBACK": "false",
     "ALLOW_UPLOADS": "true",
     "GITHUB_API_URL": "https://api.github.com",
     "VENDORS": "octocat:583231",

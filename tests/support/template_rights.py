@@ -133,6 +133,21 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/state": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
     },
+    "Notifications": {
+        "Table": READ | {"dynamodb:PutItem"},
+        "Table/index/due": QUERY,
+        "NotificationQueue": RECEIVE | {"sqs:SendMessage"},
+        "FailedSchedules": {"sqs:SendMessage"},
+        **OWN_ROLE,
+        "Secret": {"secretsmanager:GetSecretValue"},  # the key that secrets of webhooks are derived from
+    },
+    "Sweep": {
+        "Table": READ | QUERY | WRITE,
+        "Table/index/due": QUERY,
+        "Table/index/list": QUERY,  # skills that an older release published
+        "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
+    },
     "Rescan": {
         "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
