@@ -36,7 +36,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 # One file stays with one process, because its tests share what they start; tests/conftest.py says which files go first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup run backup restore admin-token check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
+.PHONY: help setup run backup restore admin-token false-alarms check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
 .PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner note-parameters
 
 help: ## list the commands
@@ -56,9 +56,9 @@ setup: .venv/ready ## install everything into .venv
 	@touch $@
 
 # Python compiles what is imported for the first time. The processes of a test run begin at one moment: without this, each
-# of them compiles everything.
+# of them compiles everything. A file that cannot be imported is reported by the run itself.
 .venv/compiled: .venv/ready
-	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	@touch $@
 
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
@@ -83,6 +83,9 @@ smoke: setup ## try a running platform without changing anything (URL=http://127
 rollback: setup ## take every function on AWS back to its previous version: STAGE=dev (default) or STAGE=prod
 	@$(known_stage)
 	@$(DEPLOYMENT) rollback $(OF_STACK)
+
+false-alarms: setup ## print the findings that reviewers overturned on the running platform, as lines of JSON
+	@$(BIN)/python -m local false-alarms
 
 check: setup ## format, lint, types, import layers
 	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers

@@ -161,6 +161,7 @@ def _environment(url: str, folder: Path) -> dict[str, str]:
     keys = {
         "SECRETS_FILE": {"signingKey": "k" * 64, "adminTokens": []},
         "SESSION_SECRET_FILE": {"sessionKey": "s" * 64},
+        "OWNER_SESSION_SECRET_FILE": {"sessionKey": "o" * 64},
     }
     for name, content in keys.items():
         (folder / name).write_text(json.dumps(content))

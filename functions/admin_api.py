@@ -1,8 +1,13 @@
 """The API for operators, behind a bearer token: submissions and the queue, skills and the blocklist, maintenance."""
 
-from functions.api import admin_maintenance, admin_skills, admin_submissions
+from functions.api import admin_maintenance, admin_skills, admin_submissions, appeals
 from functions.http.operations import Operation
 from functions.http.routes import http_handler
 
-ROUTES: dict[str, Operation] = {**admin_submissions.ROUTES, **admin_skills.ROUTES, **admin_maintenance.ROUTES}
+ROUTES: dict[str, Operation] = {
+    **admin_submissions.ROUTES,
+    **admin_skills.ROUTES,
+    **admin_maintenance.ROUTES,
+    **appeals.OF_REVIEWERS,
+}
 handler = http_handler(ROUTES)

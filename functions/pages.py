@@ -1,7 +1,7 @@
 """The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
-from functions.html import queue_pages, skill_pages, submit_page
+from functions.html import feeds, queue_pages, run_page, skill_pages, submit_page
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -13,6 +13,12 @@ async def docs(request: Request) -> Answer:
     from functions.html.docs_page import show  # here: it loads every route of the API
 
     return await show(request)
+
+
+async def admin_docs(request: Request) -> Answer:
+    from functions.html.docs_page import show_admin  # here, for the same reason
+
+    return await show_admin(request)
 
 
 async def no_such_route(request: Request) -> Answer:
@@ -29,12 +35,15 @@ ROUTES: dict[str, Route] = {
     "POST /submit": submit_page.submit,
     "GET /submit/{id}": submit_page.track,
     "GET /submissions/{id}": queue_pages.submission,
+    "GET /submissions/{id}/runs/{run}": run_page.show,
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,
     "POST /skills/{proxy+}": skill_pages.report,
     "POST /theme": queue_pages.set_theme,
     "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,
+    "GET /docs/admin": admin_docs,
+    **feeds.ROUTES,
     **contract.ROUTES,
     "$default": no_such_route,
 }
@@ -44,8 +53,9 @@ handler = http_handler(ROUTES, error_page)
 def every_route() -> list[str]:
     """Of the whole platform. The API's operations spell out what the gateway routes as /skills/{proxy+}."""
     from functions.clients import artifacts, clawhub, marketplace, mcp, npm, skills_cli  # here: only errors need them
-    from functions.html import admin_sections
+    from functions.html import admin_sections, owner_pages
 
     operations = [f"{method} {path}" for method, path, _ in contract.operations()]
     clients = (artifacts, clawhub, marketplace, mcp, npm, skills_cli)
-    return [*operations, *ROUTES, *admin_sections.ROUTES, *(route for client in clients for route in client.ROUTES)]
+    pages = (ROUTES, admin_sections.ROUTES, owner_pages.ROUTES, *(client.ROUTES for client in clients))
+    return [*operations, *(route for routes in pages for route in routes)]

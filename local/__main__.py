@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -51,6 +52,7 @@ def _options() -> argparse.Namespace:
     backup.add_argument("file", type=Path)
     restore = commands.add_parser("restore", help="replace all data by that of a backup, also while the platform runs")
     restore.add_argument("file", type=Path)
+    commands.add_parser("false-alarms", help="print the findings that reviewers overturned, as lines of JSON")
     return parser.parse_args()
 
 
@@ -73,6 +75,14 @@ def _admin_token(options: argparse.Namespace) -> int:
     return 0
 
 
+def _false_alarms(options: argparse.Namespace) -> int:
+    from local.false_alarms import false_alarms
+
+    for alarm in false_alarms(local_directory(os.environ)):
+        print(json.dumps(alarm, ensure_ascii=False))
+    return 0
+
+
 def _backup(options: argparse.Namespace) -> int:
     from local.backup import write_backup
 
@@ -90,7 +100,13 @@ def _restore(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {"run": _run, "admin-token": _admin_token, "backup": _backup, "restore": _restore}
+COMMANDS = {
+    "run": _run,
+    "admin-token": _admin_token,
+    "backup": _backup,
+    "restore": _restore,
+    "false-alarms": _false_alarms,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

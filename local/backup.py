@@ -10,7 +10,7 @@ from pathlib import Path
 from local.config import StartError
 
 DATABASE = "platform.db"
-SECRETS = ("secrets.json", "session-secret.json", "receipt-secret.json", "admin-token")
+SECRETS = ("secrets.json", "session-secret.json", "owner-session-secret.json", "receipt-secret.json", "admin-token")
 
 
 def write_backup(directory: Path, file: Path) -> int:

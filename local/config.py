@@ -47,6 +47,10 @@ class Config:
         return self.directory / "session-secret.json"
 
     @property
+    def owner_session_secret(self) -> Path:
+        return self.directory / "owner-session-secret.json"
+
+    @property
     def receipt_secret(self) -> Path:
         return self.directory / "receipt-secret.json"
 

@@ -193,6 +193,15 @@ def function_environment(function: Function, config: Config, endpoint: str, regi
         "TMPDIR": temporary,
         "TIME_SCALE": f"{config.time_scale:g}",
         "SECRETS_FILE": str(config.secrets),
-        **({"SESSION_SECRET_FILE": str(config.session_secret)} if "SESSION_SECRET_ID" in function.environment else {}),
-        **({"RECEIPT_SECRET_FILE": str(config.receipt_secret)} if "RECEIPT_SECRET_ID" in function.environment else {}),
+        **_key_files(function, config),
     }
+
+
+def _key_files(function: Function, config: Config) -> dict[str, str]:
+    """Of the keys that only some functions are given."""
+    files = {
+        "SESSION_SECRET": config.session_secret,
+        "OWNER_SESSION_SECRET": config.owner_session_secret,
+        "RECEIPT_SECRET": config.receipt_secret,
+    }
+    return {f"{name}_FILE": str(file) for name, file in files.items() if f"{name}_ID" in function.environment}

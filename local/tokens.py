@@ -1,6 +1,6 @@
 """Secrets of the local platform, in LOCAL_DIR/secrets.json as the functions read them; admin tokens only as hashes. The
-key of admin sessions is in a file of its own, which only the admin pages are given, and so is the key of receipts, for
-the functions that publish."""
+key of admin sessions is in a file of its own, which only the admin pages are given, and so are the key of owners'
+sessions, for their pages, and that of receipts, for the functions that publish."""
 
 import fcntl
 import hashlib
@@ -16,7 +16,11 @@ from local.config import StartError
 
 ROLES = ("admin", "reviewer")
 OWN_NAME = "local"
-KEYS_OF_THEIR_OWN = {"session-secret.json": "sessionKey", "receipt-secret.json": "receiptKey"}
+KEYS_OF_THEIR_OWN = {
+    "session-secret.json": "sessionKey",
+    "owner-session-secret.json": "sessionKey",
+    "receipt-secret.json": "receiptKey",
+}
 
 
 def prepare_secrets(directory: Path, wanted: str | None, scanners: Iterable[str] = ()) -> str:

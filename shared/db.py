@@ -1,6 +1,7 @@
 """Access to the current env: that of the batch if there is one, else the request env of the process."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from shared.github.client import GitHub
 from shared.runtime import request_env
@@ -9,9 +10,12 @@ from shared.settings import Settings
 from shared.storage.content import Content
 from shared.storage.dynamo_kv import Wire
 from shared.storage.kv import KV
-from shared.storage.queue import Queue
+from shared.storage.queue import BodyQueue, Queue
 from shared.storage.secret_store import Secrets
 from shared.worker_context import Env, get_worker_env
+
+if TYPE_CHECKING:  # loaded by the one function that sends webhooks
+    from shared.storage.webhook_client import WebhookClient
 
 
 def get_env() -> Env:
@@ -44,6 +48,18 @@ def get_bedrock() -> Wire:
 
 def get_scans() -> Scans:
     return get_env().scans
+
+
+def get_webhooks() -> "WebhookClient":
+    client = get_env().webhooks
+    assert client is not None  # only the function that notifies owners sends webhooks
+    return client
+
+
+def get_notification_queue() -> BodyQueue:
+    queue = get_env().notifications
+    assert queue is not None  # template.yaml names it for the function that notifies owners
+    return queue
 
 
 def get_settings() -> Settings:

@@ -79,7 +79,19 @@ def request_env() -> Env:
         scans=ScanProcesses(),
         settings=settings,
         clock=_clock,
+        **_notifying(aws),
     )
+
+
+def _notifying(aws: Aws) -> dict[str, Any]:
+    """Only the function that notifies owners has a queue for that, and loads what sends webhooks."""
+    url = aws.settings.notification_queue_url
+    if url is None:
+        return {}
+    from shared.storage.webhook_client import HttpWebhooks
+
+    queue = SqsQueue(partial(aws.call, "sqs"), url)
+    return {"notifications": queue, "webhooks": HttpWebhooks(aws.settings.webhook_loopback)}
 
 
 def worker_env() -> Env:

@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings
 STAGES = ("local", "dev", "prod")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
-LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "sign-in")
+LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
 _LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -46,11 +46,15 @@ class Settings:
     external_scanners: tuple[str, ...] = ()  # each scans what is published; each has a secret of its own
     session_secret_id: str | None = None  # of the key of admin sessions: only the admin pages have it
     session_secret_file: str | None = None  # that key when run on one machine
+    owner_session_secret_id: str | None = None  # of the key of owners' sessions: only their pages have it
+    owner_session_secret_file: str | None = None
     receipt_secret_id: str | None = None  # of the key that signs receipts: only functions that publish have it
     receipt_secret_file: str | None = None
     admin_token_secret_id: str | None = None  # only for functions that check admin tokens
     github_token_secret_id: str | None = None  # only for functions that ask GitHub
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
+    notification_queue_url: str | None = None  # only the function that notifies owners has it
+    webhook_loopback: bool = False  # whether owners may name a webhook on this machine, over http; stage local only
     address_share: int = 10  # percent of max_active that one IP address may hold, where limits are on
 
     @property
@@ -89,11 +93,15 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         external_scanners=tuple(dict.fromkeys(map(_scanner, env.get("EXTERNAL_SCANNERS", "").split()))),
         session_secret_id=env.get("SESSION_SECRET_ID") or None,
         session_secret_file=env.get("SESSION_SECRET_FILE") or None,
+        owner_session_secret_id=env.get("OWNER_SESSION_SECRET_ID") or None,
+        owner_session_secret_file=env.get("OWNER_SESSION_SECRET_FILE") or None,
         receipt_secret_id=env.get("RECEIPT_SECRET_ID") or None,
         receipt_secret_file=env.get("RECEIPT_SECRET_FILE") or None,
         admin_token_secret_id=env.get("ADMIN_TOKEN_SECRET_ID") or None,
         github_token_secret_id=env.get("GITHUB_TOKEN_SECRET_ID") or None,
         limits=_limits(env),
+        notification_queue_url=env.get("NOTIFICATION_QUEUE_URL") or None,
+        webhook_loopback=_webhook_loopback(env, stage),
         address_share=_above_0(env, "ADDRESS_SHARE", default="10"),
     )
 
@@ -187,6 +195,14 @@ def _bedrock_url(env: Mapping[str, str], stage: str) -> str | None:
     if not _is_plain(parts) or not (is_aws or _is_test_address(parts, stage)):
         raise InvalidSettings(f"BEDROCK_ENDPOINT_URL is {value!r}; outside stage local it must be an address of AWS.")
     return value
+
+
+def _webhook_loopback(env: Mapping[str, str], stage: str) -> bool:
+    """Elsewhere a webhook on loopback would reach what runs beside the platform."""
+    allows = _one_of(env, "WEBHOOK_LOOPBACK", ("true", "false"), default="false") == "true"
+    if allows and stage != "local":
+        raise InvalidSettings("WEBHOOK_LOOPBACK is for stage local only: unset it, or set STAGE=local.")
+    return allows
 
 
 def _is_plain(parts: SplitResult) -> bool:

@@ -79,6 +79,14 @@ SIGNED_URL_AGE = timedelta(seconds=60)  # of an address of the bucket: a block r
 SIGNATURE_AGE = timedelta(minutes=5)  # of a signed request; also how far ahead its clock may be
 REPO_HEALTH_AGE = scaled(hours=24)
 REPO_STALE_AFTER = timedelta(days=365)
+DISPATCH_PERIOD = scaled(minutes=1)  # how often due notifications are sent to their queue
+REDISPATCH_PERIOD = scaled(minutes=10)  # when a message was lost; longer than its queue's visibility
+WEBHOOK_TIMEOUT = timedelta(seconds=10)  # one attempt, from the name of the host to the status
+FIRST_REDELIVERY = scaled(minutes=1)  # doubles with each attempt
+LONGEST_REDELIVERY = scaled(hours=4)
+GIVE_UP_TELLING = scaled(hours=24)
+SWEEP_PERIOD = scaled(minutes=5)
+REPO_SWEEP_AGE = scaled(hours=22)  # with what a tick is late, every repository is looked at once a day
 
 MAX_ATTEMPTS = 3
 MAX_RECEIVES = 5

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shared.github.client import GitHub
 from shared.scanner.scan_runner import Scans
@@ -16,8 +16,11 @@ from shared.settings import Settings
 from shared.storage.content import Content
 from shared.storage.dynamo_kv import Wire
 from shared.storage.kv import KV
-from shared.storage.queue import Queue
+from shared.storage.queue import BodyQueue, Queue
 from shared.storage.secret_store import Secrets
+
+if TYPE_CHECKING:  # loaded by the one function that sends webhooks
+    from shared.storage.webhook_client import WebhookClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Env:
     scans: Scans
     settings: Settings
     clock: Callable[[], datetime]
+    webhooks: "WebhookClient | None" = None  # of the function that notifies owners
+    notifications: BodyQueue | None = None
 
 
 T = TypeVar("T")

@@ -130,7 +130,11 @@ def function_env(moto_url, monkeypatch, tmp_path):
     secrets.write_text(json.dumps(_secrets(FixedSecrets())))
     sessions = tmp_path / "session-secret.json"
     sessions.write_text(json.dumps({"sessionKey": "s" * 64}))
-    files = {"SECRETS_FILE": str(secrets), "SESSION_SECRET_FILE": str(sessions)}
+    files = {
+        "SECRETS_FILE": str(secrets),
+        "SESSION_SECRET_FILE": str(sessions),
+        "OWNER_SESSION_SECRET_FILE": str(sessions),
+    }
     for name, value in {**create_resources(moto_url), **files}.items():
         monkeypatch.setenv(name, value)
     runtime.request_env.cache_clear()

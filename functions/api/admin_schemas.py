@@ -179,6 +179,7 @@ class ReportRow(msgspec.Struct, rename="camel"):
     description: str
     created_at: datetime
     is_open: bool
+    confirmed_by: str | None
     settled_by: str | None
     settled_at: datetime | None
     outcome: str | None

@@ -68,7 +68,7 @@ def _scope(body: BlockScope) -> tuple[str, str | None, str | None]:
 
 def _about_skill(summary: str, decide: Callable[[str, AdminToken, str], Awaitable[Skill]], details: str) -> Operation:
     async def run(request: Request, body: WithReason, by: AdminToken) -> Answer:
-        return Answer(skill_of(await decide(_name_in(request), by, body.reason)))
+        return Answer(skill_of(await decide(name_in(request), by, body.reason)))
 
     return _on_skill(summary, run, details)
 
@@ -78,7 +78,7 @@ def _on_skill(summary: str, run: Callable[..., Awaitable[Answer]], details: str)
     return operation(summary, gives=AdminSkill, role="admin", refuses=(404, 409))(run)
 
 
-def _name_in(request: Request) -> str:
+def name_in(request: Request) -> str:
     return "/".join(request.path[part] for part in ("owner", "repo", "skill"))
 
 
@@ -88,7 +88,7 @@ async def block_skill(request: Request, body: BlockSkill, by: AdminToken) -> Ans
     that another skill published here first stays allowed: block that skill too if the content itself is harmful.
     `files` are the paths of the files that the block rests on: a near copy with one of them is refused, and one without
     it gets a review."""
-    return Answer(skill_of(await skill_decisions.block_skill(_name_in(request), by, body.reason, body.files)))
+    return Answer(skill_of(await skill_decisions.block_skill(name_in(request), by, body.reason, body.files)))
 
 
 unblock_skill = _about_skill(
@@ -108,7 +108,7 @@ def _about_version(
     summary: str, decide: Callable[[str, str, AdminToken, str], Awaitable[Skill]], details: str
 ) -> Operation:
     async def run(request: Request, body: VersionAction, by: AdminToken) -> Answer:
-        return Answer(skill_of(await decide(_name_in(request), body.version, by, body.reason)))
+        return Answer(skill_of(await decide(name_in(request), body.version, by, body.reason)))
 
     return _on_skill(summary, run, details)
 
@@ -124,7 +124,7 @@ unyank = _about_version("Undo a yank", skill_decisions.unyank, "409 `nothing_to_
 @operation("Rescan a published skill under the current rules", gives=Rescanned, role="admin", refuses=(404, 409))
 async def rescan_skill(request: Request, body: WithReason, by: AdminToken) -> Answer:
     """Scans the stored files. Only a worse verdict removes it from the marketplace."""
-    return Answer(await submission_decisions.rescan_skill(_name_in(request), by, body.reason))
+    return Answer(await submission_decisions.rescan_skill(name_in(request), by, body.reason))
 
 
 @operation("Rescan everything published under older rules", gives=RescanReport, role="admin")
@@ -139,6 +139,12 @@ async def get_reports(request: Request, query: ReportQuery) -> Answer:
     page = await list_reports(query.limit, await read_cursor(query.cursor, filter_), query.state == "open")
     cursor = await make_cursor(page.next_position, filter_)
     return Answer(ReportList([report_of(report) for report in page.reports], cursor, page.failed))
+
+
+@operation("Confirm a report", gives=ReportRow, role="reviewer", refuses=(404, 409))
+async def confirm_report(request: Request, body: WithReason, by: AdminToken) -> Answer:
+    """It lowers the trust score until it is resolved. Before, it changes no score: anyone can send a report."""
+    return Answer(report_of(await skill_decisions.confirm_report(request.path["id"], by, body.reason)))
 
 
 @operation("Resolve a report", gives=ReportRow, role="admin", refuses=(404, 409))
@@ -159,5 +165,6 @@ ROUTES = {
     f"POST {SKILL}/rescan": rescan_skill,
     f"POST {SKILL}/delete": delete_skill,
     "GET /api/v1/admin/reports": get_reports,
+    "POST /api/v1/admin/reports/{id}/confirm": confirm_report,
     "POST /api/v1/admin/reports/{id}/settle": resolve_report,
 }

@@ -50,6 +50,9 @@ class Checked(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     rejection: Rejection | None = None
     tainted: bool
     taint_reason: str | None
+    changed_hands: Annotated[
+        bool, msgspec.Meta(description="Present if true: its repository's name leads to another one than was scanned.")
+    ] = False
 
 
 class CheckQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -89,6 +92,7 @@ async def check(request: Request, query: CheckQuery) -> Answer:
             rejection=_rejection(known.rejection) if known.rejection else None,
             tainted=known.taint is not None,
             taint_reason=known.taint,
+            changed_hands=known.changed_hands,
         )
     )
 

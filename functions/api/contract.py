@@ -40,14 +40,20 @@ def operations() -> list[Described]:
         admin_maintenance,
         admin_skills,
         admin_submissions,
+        appeals,
         blocklist,
         external_scans,
+        owner_actions,
+        owner_notifications,
+        owners,
+        runs,
         skills,
         submissions,
     )
 
-    tables = [submissions.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES, admin_skills.ROUTES]
-    tables += [admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
+    tables = [submissions.ROUTES, runs.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES]
+    tables += [admin_skills.ROUTES, owners.ROUTES, owner_actions.ROUTES, owner_notifications.ROUTES]
+    tables += [appeals.OF_OWNERS, appeals.OF_REVIEWERS, admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
     declared = {route: run for table in tables for route, run in table.items()}
     return [(*_parts(route), run) for route, run in declared.items()]
 

@@ -14,8 +14,14 @@ PADDING = 10
 def badge_of(skill: Skill) -> bytes:
     if skill.is_blocked:
         return _svg(skill.name, "blocked", RED)
+    if skill.changed_hands:
+        return _svg(skill.name, "changed hands", RED)
     if skill.is_yanked:
         return _svg(skill.name, "yanked", GREY)
+    if skill.is_withdrawn:
+        return _svg(skill.name, "withdrawn", GREY)
+    if skill.notice:
+        return _svg(skill.name, "moved" if skill.transferred_to else "deprecated", GREY)
     status = f"{skill.cert_tier.lower()} {skill.current_version}"
     return _svg(skill.name, status, COLOURS.get(skill.cert_tier, GREY))
 

@@ -21,7 +21,14 @@ from shared.evidence.receipt_store import find_receipt_for
 from shared.marketplace.artifacts import artifact_key, get_artifact, read_artifact
 from shared.marketplace.attestations import read_attestation
 from shared.marketplace.downloads import try_to_count_download
-from shared.marketplace.published_content import get_published_files, refuse_banned, refuse_blocked, refuse_yanked
+from shared.marketplace.published_content import (
+    get_published_files,
+    refuse_banned,
+    refuse_blocked,
+    refuse_held,
+    refuse_withdrawn,
+    refuse_yanked,
+)
 from shared.marketplace.skill_store import get_skill, get_version
 from shared.records.skills import Skill, SkillVersion, full_name, split_name
 from shared.scanner.report import ScannedFile
@@ -163,6 +170,8 @@ async def _find_version(request: Request, is_install: bool = False) -> _Found:
         refuse_blocked(skill)
         await refuse_banned(version)
         if is_install:
+            refuse_held(skill)
+            refuse_withdrawn(skill)
             refuse_yanked(version)
     except Forbidden:
         token = request.headers.get("authorization")

@@ -12,7 +12,16 @@ from shared.marketplace.repo_health_store import RepoHealth, RepoStatus
 from shared.marketplace.skill_signals import SkillSignals
 from shared.records.decision import TrustTier
 from shared.records.external_scans import ExternalVerdict, Status
-from shared.records.skills import Artifact, Skill, SkillVersion, full_name, split_name
+from shared.records.skills import (
+    Artifact,
+    Deprecation,
+    Skill,
+    SkillVersion,
+    full_name,
+    run_url,
+    set_by_owner,
+    split_name,
+)
 
 UNSET = msgspec.UNSET
 
@@ -26,7 +35,7 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     description: str
     cert_tier: str
     trust_tier: TrustTier
-    trust_score: int
+    trust_score: Annotated[int | None, msgspec.Meta(description="Null for a blocked skill.")]
     cert_score: int | None
     current_version: str
     repo_url: str | None
@@ -69,7 +78,7 @@ class SecurityBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """`content` is the SKILL.md, null if the skill is blocked; `blockReason` then says why. `isYanked`: every version
-    is yanked."""
+    is yanked. `withdrawn`, `deprecated`, `transferredTo` and `transferredFrom` are set by its owner."""
 
     display_name: str
     content: str | None
@@ -89,7 +98,15 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     compatibility: str | None
     allowed_tools: tuple[str, ...]
     is_yanked: bool = False
+    changed_hands: Annotated[
+        bool, msgspec.Meta(description="Its repository's name leads to another one: it is not offered until that ends.")
+    ] = False
+    source_gone: Annotated[bool, msgspec.Meta(description="Its repository is deleted or private.")] = False
     block_reason: str | None = None
+    withdrawn: Annotated[str | None, msgspec.Meta(description="Why it can no longer be installed.")] = None
+    deprecated: Deprecation | None = None
+    transferred_to: str | None = None
+    transferred_from: str | None = None
 
 
 class SkillAnswer(msgspec.Struct, frozen=True):
@@ -127,6 +144,7 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     new_permissions: Annotated[
         tuple[str, ...], msgspec.Meta(description="What this version may do and the version before it could not.")
     ]
+    run_url: Annotated[str, msgspec.Meta(description="The page of the run of its submission that published it.")]
     is_yanked: bool | msgspec.UnsetType = UNSET  # present if true
     yank_reason: str | msgspec.UnsetType = UNSET
     is_blocked: bool | msgspec.UnsetType = UNSET  # present if its content is on the blocklist
@@ -177,6 +195,9 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_commit_at: datetime | None
     github_stars: int | None
     repo_url: str | None
+    is_archived: bool
+    head: Annotated[str | None, msgspec.Meta(description="The newest commit that was seen of the default branch.")]
+    changed_hands: Annotated[bool, msgspec.Meta(description="The name leads to another repository than was scanned.")]
 
 
 def item_of(skill: Skill, signals: SkillSignals) -> SkillItem:
@@ -199,7 +220,10 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         compatibility=skill.compatibility or None,
         allowed_tools=skill.allowed_tools,
         is_yanked=skill.is_yanked,
+        changed_hands=skill.changed_hands,
+        source_gone=skill.is_source_gone,
         block_reason=skill.block_reason if skill.is_blocked else None,
+        **set_by_owner(skill),
     )
 
 
@@ -232,6 +256,9 @@ def health_of(skill: Skill, health: RepoHealth) -> HealthAnswer:
         last_commit_at=health.last_commit_at,
         github_stars=health.stars,
         repo_url=skill.repo_url,
+        is_archived=health.is_archived,
+        head=health.head,
+        changed_hands=skill.changed_hands,
     )
 
 
@@ -244,7 +271,7 @@ def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
         "cert_tier": skill.cert_tier,
         "trust_tier": signals.trust.tier,
         "trust_score": signals.trust.score,
-        "cert_score": skill.score,
+        "cert_score": None if skill.is_blocked else skill.score,
         "current_version": skill.current_version,
         "repo_url": skill.repo_url,
         "owner_slug": name.owner if skill.repo_url else None,
@@ -269,6 +296,7 @@ def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, 
         "content_hash": version.content_hash,
         "diff_summary": version.diff_summary,
         "new_permissions": version.new_permissions,
+        "run_url": run_url(version),
     }
     if version.artifacts:
         fields |= {"artifacts": version.artifacts}

@@ -1,7 +1,7 @@
 """Requests of clients that use skills: update checks, install counts, reports of bad skills."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ from shared.db import get_settings, now
 from shared.errors import InvalidRequest, NotFound, Unavailable
 from shared.marketplace.community import MAX_DESCRIPTION, MAX_NAMES, add_report, count_installs
 from shared.marketplace.downloads import find_downloaded, versions_of
-from shared.marketplace.published_content import refuse_blocked
+from shared.marketplace.published_content import refuse_blocked, refuse_held
 from shared.marketplace.reputation import name_in
 from shared.marketplace.skill_admin import source_of
 from shared.marketplace.skill_store import find_skills, get_skill
@@ -39,7 +39,8 @@ class CheckUpdates(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 class Update(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`name` as it was sent. `latest` is null if the name matches no skill, several, or one that can no longer be
-    installed."""
+    installed. `notice` and `successor` are present if its owner withdrew or deprecated it, or transferred it to another
+    repository."""
 
     name: str
     installed: str
@@ -47,6 +48,9 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     update_available: bool
     version_bump: str | None  # major, minor or patch
     cert_tier: str | None
+    changed_hands: bool | msgspec.UnsetType = msgspec.UNSET  # present if true: its repository is another one now
+    notice: str | msgspec.UnsetType = msgspec.UNSET
+    successor: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Updates(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,6 +112,7 @@ async def count_install(request: Request, body: Install) -> Answer:
     sent = (name, body.repo_url)
     skill = (await _named([sent])).get(sent) or await _get_installed(name, body.repo_url)
     refuse_blocked(skill)
+    refuse_held(skill)
     downloaded = await _downloaded([skill], {skill.name.lower(): body.version}, request.source_ip)
     await count_installs({skill.name} - downloaded)
     return Answer(InstallsCounted(True))
@@ -145,6 +150,8 @@ def _update(have: InstalledVersion, skill: Skill | None) -> Update:
             update_available=False,
             version_bump=None,
             cert_tier=None,
+            changed_hands=True if skill and skill.changed_hands else msgspec.UNSET,
+            **_told_by_owner(skill),
         )
     updatable = not _has_it(have, skill) and is_newer(skill.current_version, have.current_version)
     return Update(
@@ -154,7 +161,15 @@ def _update(have: InstalledVersion, skill: Skill | None) -> Update:
         update_available=updatable,
         version_bump=bump_between(have.current_version, skill.current_version) if updatable else None,
         cert_tier=skill.cert_tier,
+        **_told_by_owner(skill),
     )
+
+
+def _told_by_owner(skill: Skill | None) -> dict[str, Any]:
+    if skill is None:
+        return {}
+    notice = f"Withdrawn by its owner: {skill.withdrawn}" if skill.withdrawn is not None else skill.notice
+    return {name: text for name, text in (("notice", notice), ("successor", skill.successor)) if text}
 
 
 def _has_it(have: InstalledVersion, skill: Skill) -> bool:

@@ -159,6 +159,10 @@ class SubmitBundle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     source: SentBy | None = None
 
 
+class UploadToken(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    upload_token: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
 SubmitBody = SubmitRepo | SubmitSkills | SubmitBundle
 
 

@@ -30,6 +30,7 @@ from functions.api.submission_schemas import (
     SubmitSkills,
     Submitted,
     Totals,
+    UploadToken,
 )
 from functions.api.submission_views import accepted_answer, content_of, detail_of, position_of, report_of
 from functions.http.answer import Answer
@@ -51,6 +52,7 @@ from shared.submissions.skill_source import parse_repo_url
 from shared.submissions.submission_list import list_of_repo, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission, get_submissions_fresh
+from shared.submissions.upload_tokens import rotate_upload_token
 
 BUSY_RETRY = 2000  # milliseconds until an open page reconnects while there is work
 IDLE_RETRY = 5000
@@ -197,6 +199,13 @@ async def get_one(request: Request) -> Answer:
     return Answer(detail_of(submission, history, receipt, entry, snapshot))
 
 
+@operation("Replace the token of an upload", gives=UploadToken, refuses=(403, 409), limit="submit", path=_ID)
+async def rotate_token(request: Request, body: UploadToken) -> Answer:
+    """Send the current token; the response has the new one, and the old one is invalid from then on. 403
+    `wrong_upload_token` if it is not the current one."""
+    return Answer(UploadToken(await rotate_upload_token(request.path["id"], body.upload_token)))
+
+
 @operation("Scan report, as JSON or SARIF", gives={200: (Report, SARIF)}, path=_ID)
 async def get_report(request: Request, query: ReportParameters) -> Answer:
     """404 `no_report` if it has not been scanned yet or was decided without a scan."""
@@ -239,6 +248,7 @@ ROUTES = {
     "GET /api/v1/submissions/positions": get_positions,
     "GET /api/v1/submissions/{id}": get_one,
     "GET /api/v1/submissions/{id}/report": get_report,
+    "POST /api/v1/submissions/{id}/upload-token": rotate_token,
     "GET /api/v1/queue/health": queue_health,
     "GET /api/v1/stats": get_totals,
     "GET /api/v1/health": health,

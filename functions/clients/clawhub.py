@@ -16,7 +16,7 @@ from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
 from shared.errors import Forbidden, NotFound
 from shared.evidence.blocklist import find_bans
-from shared.marketplace.client_listing import CLAWHUB
+from shared.marketplace.client_listing import CLAWHUB, described
 from shared.marketplace.client_names import clawhub_slug_of, find_by_clawhub_slug
 from shared.marketplace.installable import (
     Installable,
@@ -140,7 +140,7 @@ async def _get_skill(request: Request, slug: str | None = None) -> Skill:
     """Also a blocked one, but none that was withdrawn as a whole."""
     slug = request.path["slug"] if slug is None else slug
     skill = await find_by_clawhub_slug(slug, text_of(request, "ownerHandle"))
-    if skill is None or skill.is_yanked:
+    if skill is None or skill.is_yanked or skill.is_withdrawn:
         raise skill_not_found(slug)
     return skill
 
@@ -156,7 +156,7 @@ async def _moderation(skill: Skill) -> Json:
         "isSuspicious": False,
         "isMalwareBlocked": blocked,
         "verdict": "malicious" if blocked else "clean",
-        "summary": skill.block_reason if blocked else None,
+        "summary": skill.block_reason if blocked else skill.notice,
     }
 
 
@@ -165,7 +165,7 @@ def _result(found: Installable, place: int) -> Json:
     return {
         "slug": clawhub_slug_of(skill),
         "displayName": skill.display_name,
-        "summary": skill.description,
+        "summary": described(skill),
         "version": found.version.version,
         "score": 1 / (1 + place),
         "ownerHandle": _handle(skill),
@@ -180,7 +180,7 @@ def _skill(skill: Skill, installs: int | None = None) -> Json:
     return {
         "slug": clawhub_slug_of(skill),
         "displayName": skill.display_name,
-        "summary": skill.description,
+        "summary": described(skill),
         "tags": {"latest": skill.current_version},
         "stats": {} if installs is None else {"installs": installs},
         "createdAt": _milliseconds(skill.published_at),

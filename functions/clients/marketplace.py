@@ -9,7 +9,7 @@ from functions.http.answer import REVALIDATE, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.errors import NotFound
-from shared.marketplace.client_listing import CLAUDE_CODE
+from shared.marketplace.client_listing import CLAUDE_CODE, described
 from shared.marketplace.client_names import OF_ALL_OWNERS, OWN_NAME, marketplace_name, without_taken_names
 from shared.marketplace.installable import Installable, read_installable
 from shared.marketplace.skill_search import SkillQuery, list_skills
@@ -100,7 +100,7 @@ def _plugin(request: Request, found: Installable, parts: int) -> Plugin:
     package = npm_name_of(full_name(skill)) or ""
     return Plugin(
         name=_plugin_name(skill, parts),
-        description=skill.description,
+        description=described(skill),
         version=version,
         source=PluginSource(package=package, version=version, registry=f"{request.site}/npm"),
     )

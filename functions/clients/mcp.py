@@ -15,7 +15,7 @@ from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
 from shared.errors import InvalidRequest, RequestError
-from shared.marketplace.client_listing import MCP, SKILLS_CLI, find_obstacles_of
+from shared.marketplace.client_listing import MCP, SKILLS_CLI, described, find_obstacles_of
 from shared.marketplace.installable import Installable, find_recorded, read_installable, require_served
 from shared.marketplace.skill_search import SkillQuery, list_skills, search_skills
 from shared.records.skills import Skill, full_name
@@ -285,7 +285,7 @@ def _skill(found: Installable) -> Json:
 def _resource(found: Installable) -> Json:
     skill = found.skill
     uri = f"{_root(skill)}SKILL.md"
-    return {"uri": uri, "name": full_name(skill), "description": skill.description, "mimeType": "text/markdown"}
+    return {"uri": uri, "name": full_name(skill), "description": described(skill), "mimeType": "text/markdown"}
 
 
 def _root(skill: Skill) -> str:
@@ -305,7 +305,7 @@ def _found(found: Installable, request: Request) -> Json:
     skill, name = found.skill, full_name(found.skill)
     return {
         "name": name,
-        "description": skill.description,
+        "description": described(skill),
         "version": skill.current_version,
         "trust": f"{skill.cert_tier}: verdict {skill.verdict}, score {skill.score}.",
         "install": f"npx skills add {request.site}/{name}",

@@ -20,10 +20,11 @@ class NpmDist(msgspec.Struct, frozen=True):
     integrity: str
 
 
-class NpmVersion(msgspec.Struct, frozen=True):
+class NpmVersion(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     version: str
     dist: NpmDist
+    deprecated: str | None = None  # npm prints it as a warning
 
 
 class Packument(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,4 +63,4 @@ def _packument(request: Request, name: str, skill: Skill, versions: list[SkillVe
 def _version(request: Request, name: str, skill: Skill, version: SkillVersion) -> NpmVersion:
     artifact = version.artifacts["npm"]
     tarball = f"{request.site}{artifact_path(Installable(skill, version), 'npm')}"
-    return NpmVersion(name, version.version, NpmDist(tarball, artifact.shasum, artifact.integrity))
+    return NpmVersion(name, version.version, NpmDist(tarball, artifact.shasum, artifact.integrity), skill.notice)

@@ -11,7 +11,7 @@ from functions.http.answer import REVALIDATE, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.errors import NotFound
-from shared.marketplace.client_listing import SKILLS_CLI, find_obstacles_of, folder_of
+from shared.marketplace.client_listing import SKILLS_CLI, described, find_obstacles_of, folder_of
 from shared.marketplace.installable import (
     Installable,
     find_recorded,
@@ -106,7 +106,7 @@ def _index(found: list[Installable], nothing: str) -> Answer:
 def _entry(found: Installable) -> IndexEntry:
     return IndexEntry(
         name=folder_of(found.skill),
-        description=found.skill.description,
+        description=described(found.skill),
         url=artifact_path(found, "tgz"),
         digest=f"sha256:{found.version.artifacts['tgz'].sha256}",
     )

@@ -14,9 +14,10 @@ from shared.access.auth import get_tokens, token_id
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.sessions import Session
 from shared.db import now
-from shared.errors import InvalidRequest, NotFound, RequestError
-from shared.marketplace.community import list_reports
-from shared.moderation import maintenance, submission_decisions
+from shared.errors import InvalidRequest, NotFound, RequestError, Unavailable
+from shared.evidence.appeal_store import AppealPage, get_appeals, list_open_appeals
+from shared.marketplace.community import ReportPage, list_reports
+from shared.moderation import appeals, maintenance, submission_decisions
 from shared.moderation.recount import Progress
 from shared.records.submissions import PARKED_STATES, State
 from shared.settings import find_whole_number
@@ -24,6 +25,7 @@ from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
 from shared.submissions.queue_health import github_warnings
+from shared.submissions.repo_watch import SweepStatus, get_sweep_status
 from shared.submissions.submission_list import ListQuery, list_submissions
 from shared.submissions.submission_store import (
     Stuck,
@@ -50,8 +52,8 @@ async def show_review(request: Request, session: Session, flash: Flash) -> Answe
     """Submissions awaiting review with their evidence, and the health of the platform."""
     at = now()
     held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
-    listing, stuck_, letters, reports, hours, oldest = await asyncio.gather(
-        list_submissions(held), _stuck(at), get_dead_letters(), list_reports(SHOWN), get_hours(at), get_oldest_active()
+    listing, stuck_, letters, hours, oldest, (reports, opened) = await asyncio.gather(
+        list_submissions(held), _stuck(at), get_dead_letters(), get_hours(at), get_oldest_active(), _reported()
     )
     chosen = request.path.get("id") or request.query.get("review") or (listing.rows[0].id if listing.rows else None)
     return await section_page(
@@ -65,6 +67,7 @@ async def show_review(request: Request, session: Session, flash: Flash) -> Answe
         stuck=stuck_,
         letters=letters,
         reports=reports,
+        appeals=opened,
         throughput=None if hours is None else charts.throughput(hours),
         oldest=charts.oldest({one.state: one.updated_at for one in reversed(oldest.submissions)}, at),
         warnings=await github_warnings(),
@@ -85,14 +88,34 @@ async def review(request: Request) -> Answer:
     return await act(request, "/admin", show_review, decide)
 
 
+async def _find_sweep_status() -> SweepStatus | None:
+    try:
+        return await get_sweep_status()
+    except Unavailable:
+        return None
+
+
+async def answer_appeal(request: Request) -> Answer:
+    async def decide(session: Session, form: dict[str, str]) -> str:
+        ticked = (name.removeprefix("overturned-") for name in form if name.startswith("overturned-"))
+        overturned = [place for place in map(find_whole_number, ticked) if place is not None]
+        await appeals.answer_appeal(
+            request.path["id"], form.get("appeal", ""), session.token, overturned, form.get("why", "")
+        )
+        return "appeal"
+
+    return await act(request, f"/admin?review={request.path['id']}", show_review, decide)
+
+
 async def show_queue(request: Request, session: Session, flash: Flash, counting: Progress | None = None) -> Answer:
-    stuck_, letters = await asyncio.gather(_stuck(now()), get_dead_letters())
+    stuck_, letters, sweep = await asyncio.gather(_stuck(now()), get_dead_letters(), _find_sweep_status())
     return await section_page(
         request,
         session,
         flash,
         "/admin/queue",
         "admin_queue.html",
+        sweep=sweep,
         stuck=stuck_,
         letters=letters,
         counting=counting,
@@ -186,6 +209,7 @@ ROUTES = {
     "POST /admin/sign-in": sign_in,
     "POST /admin/sign-out": sign_out,
     "POST /admin/review/{id}": review,
+    "POST /admin/appeals/{id}": answer_appeal,
     "POST /admin/stuck": stuck,
     "POST /admin/dead-letters": dead_letters,
     "POST /admin/pause": pause,
@@ -202,16 +226,23 @@ async def _stuck(at: datetime) -> Stuck:
     return await get_stuck_submissions(at, paused=pause_ is not None, limit=SHOWN)
 
 
+async def _reported() -> tuple[ReportPage, AppealPage]:
+    """What readers and owners wrote."""
+    return await asyncio.gather(list_reports(SHOWN), list_open_appeals(SHOWN))
+
+
 async def _evidence(submission_id: str | None, at: datetime) -> Any:
     if submission_id is None:
         return None
     try:
-        record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
+        record, history, appealed = await asyncio.gather(
+            get_submission(submission_id), get_history(submission_id), get_appeals(submission_id)
+        )
     except NotFound:
         return None
     receipt, files = await get_evidence(record)
     shown = views.submission_view(record, history, at, None, receipt, files)
-    return {"submission": record, "role": submission_decisions.role_for(record), **shown}
+    return {"submission": record, "role": submission_decisions.role_for(record), "appeals": appealed, **shown}
 
 
 def _hours(text: str) -> timedelta:

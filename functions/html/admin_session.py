@@ -5,10 +5,12 @@ Every section is a page under /admin. A failed action shows its error above the 
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
+from functions.html.form_actions import Flash as Flash
+from functions.html.form_actions import run_action
 from functions.html.responses import cookie, page, see_other
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
@@ -24,7 +26,7 @@ from shared.access.sessions import (
     open_session,
 )
 from shared.db import now
-from shared.errors import RequestError, TooManyRequests, Unauthorized
+from shared.errors import TooManyRequests, Unauthorized
 from shared.submissions.pause import find_pause
 
 SESSION = "session"
@@ -60,21 +62,14 @@ DONE = {
     "delete-skill": "Deleted. Its name cannot be reused.",
     "yank-skill": "Version yanked.",
     "unyank-skill": "Version unyanked.",
+    "confirm-report": "Report confirmed. It lowers the trust score until it is resolved.",
+    "appeal": "Appeal answered. The owner sees your answer.",
     "settle": "Report resolved. It no longer lowers the trust score.",
     "list": "Added to the blocklist and removed from the marketplace.",
     "unlist": "Removed from the blocklist. Skills it blocked stay blocked until an admin unblocks them.",
     "revoke": "Token revoked. Its sessions have ended.",
 }
 AUDIT_PREVIEW = 8  # entries below every section; /admin/audit has more
-
-
-class Flash(NamedTuple):
-    """The result of an action, shown above the panels."""
-
-    done: str | None = None
-    problem: str | None = None
-    typed: Mapping[str, str] = {}
-    status: int = 200
 
 
 Show = Callable[[Request, Session, Flash], Awaitable[Answer]]
@@ -96,14 +91,7 @@ def section(show: Show, *query: str) -> Route:
 
 async def act(request: Request, path: str, show: Show, action: Action) -> Answer:
     """Redirects to the section when done; renders the section with the error otherwise."""
-    session = await signed_in(request)
-    form = request.form()
-    try:
-        done = await action(session, form)
-    except RequestError as error:
-        flash = Flash(problem=str(error), typed=form, status=STATUS[type(error)])
-        return await show(request, session, flash)
-    return see_other(f"{path}{'&' if '?' in path else '?'}done={done}")
+    return await run_action(request, await signed_in(request), path, show, action)
 
 
 async def section_page(
@@ -159,7 +147,7 @@ async def sign_in(request: Request) -> Answer:
 
 async def sign_out(request: Request) -> Answer:
     session = await signed_in(request)
-    await end_session(request.cookies[SESSION], session)
+    await end_session(request.cookies[SESSION], session.expires_at)
     return see_other("/admin", _expired_cookie(request, SESSION))
 
 

@@ -56,6 +56,9 @@ async def change_skill(request: Request) -> Answer:
 
 async def resolve_report(request: Request) -> Answer:
     async def resolve(session: Session, form: dict[str, str]) -> str:
+        if form.get("action") == "confirm":
+            await skill_decisions.confirm_report(form.get("id", ""), session.token, form.get("why", ""))
+            return "confirm-report"
         await skill_decisions.resolve_report(form.get("id", ""), session.token, form.get("why", ""))
         return "settle"
 

@@ -9,10 +9,10 @@ from shared.records.submissions import Submission
 
 
 async def get_evidence(submission: Submission) -> tuple[Receipt | None, dict[str, bytes]]:
-    return await asyncio.gather(find_receipt(submission), _files(submission))
+    return await asyncio.gather(find_receipt(submission), get_files(submission))
 
 
-async def _files(submission: Submission) -> dict[str, bytes]:
+async def get_files(submission: Submission) -> dict[str, bytes]:
     """Without the bucket, the excerpts in the findings are shown instead."""
     if submission.content_hash is None or submission.rule_set is None:
         return {}

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime
+from typing import Any
 
 from functions.api.list_query import filter_of, not_served, read_list_query
 from functions.html import paging
@@ -12,6 +13,7 @@ from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.db import now
 from shared.errors import InvalidRequest, NotFound
+from shared.evidence.appeal_store import get_appeals
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.records.submissions import State, Submission
 from shared.storage.documents import stamp
@@ -89,15 +91,14 @@ async def submission(request: Request) -> Answer:
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
-    snapshot, pause, (receipt, files) = await asyncio.gather(
-        _snapshot_for(record, at), find_pause(), get_evidence(record)
+    snapshot, pause, appeals, (receipt, files) = await asyncio.gather(
+        _snapshot_for(record, at), find_pause(), get_appeals(record.id), get_evidence(record)
     )
     place = views.places([record], snapshot).get(record.id)
     shown = views.submission_view(record, history, at, place, receipt, files)
     sent_again = labels.SENT_AGAIN.get(request.query.get("sent", ""))
-    return page(
-        request, "submission.html", at, since=stamp(at), submission=record, pause=pause, sent_again=sent_again, **shown
-    )
+    about: dict[str, Any] = {"submission": record, "pause": pause, "appeals": appeals, "sent_again": sent_again}
+    return page(request, "submission.html", at, since=stamp(at), **about, **shown)
 
 
 async def set_theme(request: Request) -> Answer:

@@ -30,8 +30,10 @@ from shared.marketplace.repo_health_store import RepoHealth, get_repo_health
 from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get_version, get_versions
-from shared.records.skills import Skill
+from shared.records.skills import Skill, run_url
+from shared.records.submissions import ACTIVE_STATES
 from shared.scanner import ScanReport
+from shared.submissions.submission_store import find_submission
 from shared.web import skill_views
 from shared.web.install_tabs import InstallTab, install_tabs
 from shared.web.skill_text import render_skill_md
@@ -128,6 +130,7 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         _report(found),
         _install_tabs(found, request.site),
     )
+    newer = await _find_unscanned(found, health)
     return page(
         request,
         "skill.html",
@@ -139,6 +142,8 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         versions=versions,
         security=security,
         health=health,
+        newer_commit=newer.commit,
+        source_path=newer.path,
         document=document,
         tree=document.tree(report) if document else (),
         diff=diff,
@@ -170,10 +175,32 @@ async def get_version_views(skill: Skill) -> list[skill_views.VersionView]:
     bans = await find_bans(version.content_hash for version in versions)
     shown = [each for each in versions if not skill.is_blocked and each.content_hash not in bans]
     links = {
-        each.version: {"Files": files_url(skill.name, each.version), **version_links(skill.name, each)}
+        each.version: {
+            "Files": files_url(skill.name, each.version),
+            "Scan": run_url(each),
+            **version_links(skill.name, each),
+        }
         for each in shown
     }
     return skill_views.version_views(versions, skill.current_version, bans, links)
+
+
+class Unscanned(NamedTuple):
+    """A commit of its repository that no run of the skill has read, and the folder to submit."""
+
+    commit: str | None = None
+    path: str = ""
+
+
+async def _find_unscanned(skill: Skill, health: RepoHealth) -> Unscanned:
+    """A newer commit with the same content makes no version, so its submission is asked too. An active one is on it."""
+    is_same_repo = health.repo_id is not None and health.repo_id == skill.repo_id
+    if skill.ref or not is_same_repo or health.head in (None, skill.commit):
+        return Unscanned()
+    submission = await find_submission(skill.submission_id)
+    if submission is None or submission.state in ACTIVE_STATES or submission.commit == health.head:
+        return Unscanned()
+    return Unscanned(health.head, submission.skill_path)
 
 
 async def _health(source: str) -> RepoHealth:

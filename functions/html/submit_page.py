@@ -17,7 +17,7 @@ from shared.web import labels
 SENT_BY = "the website"
 # Error code -> the form field it is about.
 REPO_FIELDS = {"invalid_skill_path": "skillPath", "invalid_skill_name": "skillName"}
-UPLOAD_FIELDS = {"invalid_skill_name": "name", "name_taken": "uploadToken"}
+UPLOAD_FIELDS = {"invalid_skill_name": "name", "name_taken": "uploadToken", "wrong_upload_token": "uploadToken"}
 
 
 class Upload(NamedTuple):

@@ -21,6 +21,8 @@ _TAGS = {
     "queue": "Submissions",
     "skills": "Skills",
     "blocklist": "Blocklist",
+    "owners": "Owners",
+    "owner": "Owners",
     "admin": "Admin",
     "webhooks": "External scanners",
     "internal": "External scanners",
@@ -31,8 +33,9 @@ JSON in camelCase. Unknown fields and parameters are rejected, never ignored. Va
 `degraded` is true; if the store is not reachable the status is 503, never an empty list. All errors have one format and
 stable codes.
 
-In the examples, `$URL` is the address of this platform and `$ADMIN_TOKEN` an operator's token (`make admin-token`); set
-the other `$` variables yourself. Only Admin and External scanners require a token or a signature."""
+In the examples, `$URL` is the address of this platform and `$ADMIN_TOKEN` an operator's token (`make admin-token`),
+`$OWNER_TOKEN` the token of a proven repository (`POST /api/v1/owners/proofs`); set the other `$` variables yourself.
+Only Owners, Admin and External scanners require a token or a signature."""
 
 
 Described = tuple[str, str, Operation]  # method, path, declaration
@@ -110,7 +113,8 @@ def _operation(method: str, path: str, declared: Operation, schemas: _Schemas) -
         "responses": _answers(path, declared, schemas),
         "security": _security(declared),
     }
-    details = [declared.details, f"Requires a token with the role `{declared.role}`." if declared.role else ""]
+    needs = f"Requires a token with the role `{declared.role}`." if declared.role else ""
+    details = [declared.details, "Requires an owner token." if declared.owned else needs]
     if any(details):
         described["description"] = "\n\n".join(filter(None, details))
     if declared.body is not None:
@@ -166,7 +170,7 @@ def _refused(path: str, declared: Operation) -> set[int]:
     refused = {400, 431, 503, *declared.refuses}
     if declared.body is not None:
         refused |= {413, 415}
-    if declared.role:
+    if declared.role or declared.owned:
         refused |= {401, 403, 429}  # failed attempts are limited
     if declared.signed:
         refused |= {401}
@@ -211,6 +215,8 @@ def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
 def _security(declared: Operation) -> list[dict[str, list[str]]]:
     if declared.role:
         return [{"bearer": []}]
+    if declared.owned:
+        return [{"ownerToken": []}]
     return [{"scanProvider": [], "scanTimestamp": [], "scanSignature": []}] if declared.signed else []
 
 
@@ -249,6 +255,11 @@ _SECURITY: Mapping[str, Any] = {
         "type": "http",
         "scheme": "bearer",
         "description": "An admin token, created with `make admin-token`. Public routes ignore it.",
+    },
+    "ownerToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An owner token, from `POST /api/v1/owners/proofs`. It is for one repository.",
     },
     "scanProvider": {"type": "apiKey", "in": "header", "name": PROVIDER, "description": "The name of the scanner."},
     "scanTimestamp": {

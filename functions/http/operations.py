@@ -4,8 +4,9 @@
     async def list_stuck(request: Request, by: AdminToken) -> Answer: ...
 
 The parameters of a route function say what it gets besides the request: `query` and `body` are msgspec structs that
-refuse unknown fields, `by` is the caller's admin token, `provider` the scanner that signed the request. The order is
-fixed: rate limits first (before any other store read), then authentication, then query and body.
+refuse unknown fields, `by` is the caller's admin token, `owner` the repository of the owner token (where `owned=True`
+is declared), `provider` the scanner that signed the request. The order is fixed: rate limits first (before any other
+store read), then authentication, then query and body.
 """
 
 import inspect
@@ -35,9 +36,12 @@ class Operation:
     run: Callable[..., Awaitable[Answer]]
     summary: str
     gives: Mapping[int, Any]  # status -> the type of its JSON, or a media type, or several of them
-    takes: tuple[str, ...]  # of `query`, `body`, `by` and `provider`: the parameters of `run` after the request
+    takes: tuple[
+        str, ...
+    ]  # of `query`, `body`, `by`, `owner` and `provider`: the parameters of `run` after the request
     refuses: tuple[int, ...] = ()  # besides the statuses that follow from the rest of the declaration
     role: str | None = None  # of the bearer token; None: public
+    owned: bool = False  # requires an owner token
     signed: str | None = None  # "METHOD /path", where external scanners sign their requests
     limit: str | None = None  # a name in shared/access/limits.py
     query: type[msgspec.Struct] = NoQuery
@@ -55,6 +59,10 @@ class Operation:
             values["provider"] = await authenticate(self.signed, request.headers, request.body)
         if self.role:
             values["by"] = await authorize(request.headers.get("authorization"), self.role, request.source_ip)
+        if self.owned:
+            from shared.access.owners import authorize_owner  # here: the other functions start without it
+
+            values["owner"] = await authorize_owner(request.headers.get("authorization"), request.source_ip)
         values["query"] = _read_query(request, self.query)
         if self.body is not None:
             values["body"] = _read_body(request, self.body)

@@ -1,8 +1,8 @@
-"""The audit log: one entry per operator action, written in the same transaction as the action."""
+"""The audit log: one entry per action of an operator or an owner, written in the same transaction as the action."""
 
 import secrets
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -10,7 +10,6 @@ from shared.db import get_kv, now
 from shared.errors import InvalidRequest
 from shared.storage.documents import encode, stamp
 from shared.storage.kv import Key, Put, Query
-from shared.storage.secret_store import AdminToken
 
 MAX_REASON = 500
 
@@ -24,7 +23,17 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def audit_put(by: AdminToken, action: str, subject: str, why: str) -> Put:
+class Actor(Protocol):
+    """Who acts: the token of an operator, or an owner."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def role(self) -> str: ...
+
+
+def audit_put(by: Actor, action: str, subject: str, why: str) -> Put:
     at = now()
     entry = AuditEntry(at=at, by=by.name, role=by.role, action=action, subject=subject, why=why)
     return Put(Key(f"audit:{at:%Y-%m}", f"{stamp(at)}#{secrets.token_hex(4)}"), encode(entry))

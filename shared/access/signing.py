@@ -12,8 +12,13 @@ async def sign(purpose: str, text: str) -> str:
 
 
 async def sign_for_session(purpose: str, text: str) -> str:
-    """Under the key of admin sessions, which public functions cannot read."""
+    """Under the key of admin sessions, which only the admin pages can read."""
     return _signed(await get_secrets().get_session_key(), purpose, text)
+
+
+async def sign_for_owner_session(purpose: str, text: str) -> str:
+    """Under the key of owners' sessions, which only the pages of owners can read."""
+    return _signed(await get_secrets().get_owner_session_key(), purpose, text)
 
 
 def _signed(key: str, purpose: str, text: str) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from shared.db import get_kv
+from shared.errors import Unavailable
 from shared.evidence.judge import Judgement
 from shared.records.submissions import Submission
 from shared.scanner import Finding, ScanReport
@@ -86,11 +87,25 @@ def receipt_put(receipt: Receipt) -> Put:
     return Put(receipt_key(receipt.content_hash, receipt.rule_set, receipt.unscanned), encode({"packed": packed}))
 
 
-def receipt_puts(receipt: Receipt, submission_id: str) -> list[Put]:
-    """The receipt of the content, and the findings about the skill of this submission."""
-    own = own_findings(receipt.report)
-    stored = _OwnFindings(content_hash=receipt.content_hash, findings=own)
-    return [receipt_put(receipt), *([Put(_own_findings_key(submission_id), encode(stored))] if own else [])]
+def receipt_puts(receipt: Receipt, submission: Submission) -> list[Put]:
+    """The receipt of the content; and what is of this run of the submission alone: findings about its skill, and a
+    receipt that the next scan of the same content replaces."""
+    shared, puts = receipt_put(receipt), []
+    if own := own_findings(receipt.report):
+        stored = _OwnFindings(content_hash=receipt.content_hash, findings=own)
+        puts.append(Put(_own_findings_key(submission), encode(stored)))
+    if not receipt.is_reusable:
+        puts.append(Put(_own_receipt_key(submission), shared.doc))
+    return [shared, *puts]
+
+
+def rescan_puts(receipt: Receipt, submission: Submission) -> list[Put]:
+    """Of a published skill under newer rules. If its submission has other content by now, that run's evidence stays."""
+    if submission.content_hash == receipt.content_hash:
+        return receipt_puts(receipt, submission)
+    stored = _OwnFindings(content_hash=receipt.content_hash, findings=own_findings(receipt.report))
+    own = [Put(_rescan_findings_key(submission), encode(stored))] if stored.findings else []
+    return [receipt_put(receipt), *own]
 
 
 def own_findings(report: ScanReport) -> tuple[Finding, ...]:
@@ -113,20 +128,26 @@ async def find_receipt(submission: Submission) -> Receipt | None:
     """Of the scan that decided this submission."""
     if submission.content_hash is None or submission.rule_set is None:
         return None
-    receipt = await find_receipt_for(submission.content_hash, submission.rule_set, submission.unscanned)
+    key = receipt_key(submission.content_hash, submission.rule_set, submission.unscanned)
+    own = await _read(_own_receipt_key(submission)) if submission.has_own_receipt else None
+    is_current = own is not None and own.rule_set == submission.rule_set  # else a rescan has replaced it
+    receipt = own if is_current else await _read(key)
     return await with_own_findings(receipt, submission) if receipt and submission.has_own_findings else receipt
 
 
 async def find_receipt_for(content_hash: str, rule_set: str, unscanned: str = "") -> Receipt | None:
     """What the scan found in exactly this content, without what is about one skill."""
-    doc = await get_kv().get(receipt_key(content_hash, rule_set, unscanned))
-    return None if doc is None else read_receipt(doc)
+    return await _read(receipt_key(content_hash, rule_set, unscanned))
 
 
 async def with_own_findings(receipt: Receipt, submission: Submission) -> Receipt:
-    doc = await get_kv().get(_own_findings_key(submission.id))
-    own = None if doc is None else _OWN.decode(doc)
-    if own is None or own.content_hash != receipt.content_hash:
+    keys = [_own_findings_key(submission), _rescan_findings_key(submission)]
+    read = await get_kv().get_many(keys)
+    if read.failed:
+        raise Unavailable("The findings about this skill could not be read.")
+    stored = [_OWN.decode(read.found[key]) for key in keys if key in read.found]
+    own = next((each for each in stored if each.content_hash == receipt.content_hash), None)
+    if own is None:
         return receipt
     return msgspec.structs.replace(receipt, report=about_content(receipt.report).adding(own.findings))
 
@@ -157,8 +178,25 @@ class _OwnFindings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     findings: tuple[Finding, ...]
 
 
-def _own_findings_key(submission_id: str) -> Key:
-    return Key(f"own-findings:{submission_id}")
+def _own_findings_key(submission: Submission) -> Key:
+    return Key(f"own-findings:{submission.id}", _run_part(submission))
+
+
+def _own_receipt_key(submission: Submission) -> Key:
+    return Key(f"own-receipt:{submission.id}", _run_part(submission))
+
+
+def _rescan_findings_key(submission: Submission) -> Key:
+    return Key(f"own-findings:{submission.id}", "rescan")
+
+
+def _run_part(submission: Submission) -> str:
+    return "." if submission.run_seq == 1 else f"{submission.run_seq:06d}"
+
+
+async def _read(key: Key) -> Receipt | None:
+    doc = await get_kv().get(key)
+    return None if doc is None else read_receipt(doc)
 
 
 _OWN = msgspec.json.Decoder(_OwnFindings)

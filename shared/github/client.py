@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable
 from contextlib import asynccontextmanager
 from copy import copy
@@ -13,30 +14,18 @@ import msgspec
 
 from shared.errors import Refused
 from shared.github.archive import Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder, SkillMdReader
-from shared.github.http import GetJson, GitHubHttp, RequestCache, api_path
+from shared.github.http import GetJson, GitHubHttp, Missing, Quota, RequestCache, api_path
 from shared.github.pins import SharedPins, replayed, unless_refused
 from shared.github.repo_cache import RepoCache
+from shared.github.repos import GitHubRepo as GitHubRepo
+from shared.github.repos import RepoAnswer, is_repo_name, no_repo, repo_of_answer
 from shared.github.snapshots import Snapshot, Tree, TreeEntry
 from shared.storage.kv import Key
 from shared.storage.secret_store import Secrets
 
 MAX_DISCOVERED = 1000
 _SHA = re.compile(r"[0-9a-f]{40}")
-_LOGIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _PART = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f\\]+")  # of a reference or a path
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-
-
-class GitHubRepo(NamedTuple):
-    """Under its current name: after a rename the id is unchanged, owner and name are the new ones."""
-
-    id: int
-    owner_id: int
-    owner: str
-    name: str
-    default_branch: str
-    pushed_at: datetime | None
-    stars: int
 
 
 class Pinned(NamedTuple):
@@ -103,21 +92,20 @@ class GitHub:
         self._http.yield_quota_to_workers()
 
     async def get_repo(self, owner: str, name: str) -> GitHubRepo:
-        if not _is_name(owner, name):
-            raise _no_repo()
-        answer = await self._get_json(api_path("repos", owner, name), _RepoAnswer, missing=_no_repo())
-        login = answer.owner.login
-        if answer.private or login.lower() == "uploads" or not _is_name(login, answer.name):
-            raise _no_repo()
-        return GitHubRepo(
-            id=answer.id,
-            owner_id=answer.owner.id,
-            owner=login,
-            name=answer.name,
-            default_branch=answer.default_branch,
-            pushed_at=answer.pushed_at,
-            stars=answer.stargazers_count,
-        )
+        if not is_repo_name(owner, name):
+            raise no_repo()
+        return repo_of_answer(await self._get_json(api_path("repos", owner, name), RepoAnswer, missing=no_repo()))
+
+    async def find_changed_repo(self, owner: str, name: str, etag: str | None) -> tuple[GitHubRepo | None, str | None]:
+        """With the ETag for the next time. None: nothing has changed since the ETag was given."""
+        if not is_repo_name(owner, name):
+            raise no_repo()
+        answer, new_etag = await self._http.get_changed(api_path("repos", owner, name), RepoAnswer, no_repo(), etag)
+        return (None if answer is None else repo_of_answer(answer)), new_etag
+
+    @property
+    def quota(self) -> Quota | None:
+        return self._http.quota
 
     async def resolve_ref(self, repo: GitHubRepo, tree: str | None = None) -> Pinned:
         """`tree` is what follows /tree/ in an address: a reference and an optional path. Only a branch or tag of this
@@ -171,6 +159,18 @@ class GitHub:
         whole = folder._replace(anomalies=folder.anomalies + _differences(folder, tree, path))
         return whole._replace(unscanned=_fingerprint(whole, tree, path, commit))
 
+    async def find_file_at_head(self, repo: GitHubRepo, path: str) -> bytes | None:
+        """Of the head of the default branch, which only those with write access can move. Never of a commit that a
+        caller names: GitHub also serves the commits of forks and pull requests."""
+        at_head = _in(repo, "contents", *path.split("/")) + f"?ref={await self._head(repo)}"
+        try:
+            answer = await self._get_json(at_head, _FileAnswer | list, missing=Missing("no such file"))  # type: ignore[arg-type]
+        except Missing:
+            return None
+        if not isinstance(answer, _FileAnswer) or answer.encoding != "base64":
+            return None  # a folder, a submodule, or too large to be returned
+        return b64decode(answer.content)
+
     async def discover(self, repo: GitHubRepo, commit: str) -> RepoSkills:
         """Every folder with a SKILL.md."""
         tree: Tree = await self._once((repo.id, commit), self._snapshot(repo, commit).tree)
@@ -199,7 +199,7 @@ class GitHub:
             await keep(chunk)
 
         try:
-            await self._http.download(_in(repo, "tarball", commit), feed, missing=_no_repo())
+            await self._http.download(_in(repo, "tarball", commit), feed, missing=no_repo())
             return reader.finish()
         except BrokenOff as error:
             raise self._http.down("the download was interrupted") from error
@@ -234,22 +234,7 @@ class GitHub:
 
     async def _tree(self, repo: GitHubRepo, commit: str) -> Tree:
         path = _in(repo, "git", "trees", commit) + "?recursive=1"
-        return await self._get_json(path, Tree, missing=_no_repo())
-
-
-class _Owner(msgspec.Struct):
-    login: str
-    id: int
-
-
-class _RepoAnswer(msgspec.Struct):
-    id: int
-    name: str
-    owner: _Owner
-    private: bool
-    default_branch: str
-    pushed_at: datetime | None = None
-    stargazers_count: int = 0
+        return await self._get_json(path, Tree, missing=no_repo())
 
 
 class _Object(msgspec.Struct):
@@ -270,6 +255,11 @@ class _Comparison(msgspec.Struct):
     status: str
 
 
+class _FileAnswer(msgspec.Struct):
+    content: str = ""
+    encoding: str = ""
+
+
 _FILES = ("100644", "100755", "100664")
 _SUBMODULE = "160000"
 _FOLDER = "040000"
@@ -277,10 +267,6 @@ _FOLDER = "040000"
 
 def _in(repo: GitHubRepo, *parts: str) -> str:
     return api_path("repos", repo.owner, repo.name, *parts)
-
-
-def _is_name(owner: str, name: str) -> bool:
-    return bool(_LOGIN.fullmatch(owner) and _NAME.fullmatch(name) and name not in (".", ".."))
 
 
 def _rest(tree: str, ref: str) -> str | None:
@@ -349,13 +335,6 @@ def _is_blob(data: bytes, sha: str) -> bool:
 
 def _blob_sha(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest()
-
-
-def _no_repo() -> Refused:
-    return Refused(
-        "We could not find this repository, or it is private. Check its address; only public ones can be verified.",
-        "repo_not_found",
-    )
 
 
 def _no_ref(tree: str) -> Refused:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -31,6 +32,7 @@ _PATH = re.compile(r"(?:/[A-Za-z0-9._~%!$&'()*+,;=:@-]*)+")
 _QUERY = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*")
 _GONE = (404, 409, 410, 422, 451)
 _MOVED = (301, 302, 307, 308)
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 NO_TOKEN = "There is no GitHub token: 60 calls an hour are about 15 submissions."  # noqa: S105 - says there is none
 T = TypeVar("T")
@@ -64,6 +66,30 @@ class GitHubHttp:
                     return await self._parsed(response, type_, missing)
             async with self._get_api(path) as response:  # a renamed repository: requested again, from the same host
                 return await self._parsed(response, type_, missing)
+
+    async def get_changed(
+        self, path: str, type_: type[T], missing: Refused, etag: str | None
+    ) -> tuple[T | None, str | None]:
+        """None: as it was when the ETag was given, which costs no quota where a token is sent."""
+        headers = {"if-none-match": etag} if etag else {}
+        async with self._within(GITHUB_BUDGET):
+            for _ in range(2):
+                async with self._get_api(path, headers) as response:
+                    if response.status == 304:
+                        return None, etag
+                    if response.status not in _MOVED:
+                        return await self._parsed(response, type_, missing), response.headers.get("etag")
+                    path = self._moved_to(response)
+        raise _foreign_redirect()
+
+    @property
+    def quota(self) -> Quota | None:
+        """Of all tokens together, as of their last responses; None: not known yet."""
+        known = [quota for quota in self._quotas.values() if quota.resets_at > self._clock()]
+        if not known:
+            return None
+        limit, remaining = sum(quota.limit for quota in known), sum(quota.remaining for quota in known)
+        return Quota(limit, remaining, max(quota.resets_at for quota in known))
 
     async def download(self, path: str, feed: Callable[[bytes], Awaitable[None]], missing: Refused) -> None:
         """One archive, after at most one redirect. Every byte goes to `feed` and nowhere else."""
@@ -124,12 +150,14 @@ class GitHubHttp:
             raise self.down("the connection failed") from error
 
     @asynccontextmanager
-    async def _get_api(self, path: str) -> "AsyncIterator[aiohttp.ClientResponse]":
+    async def _get_api(
+        self, path: str, more: Mapping[str, str] = NO_HEADERS
+    ) -> "AsyncIterator[aiohttp.ClientResponse]":
         token = self._choose(await self._secrets.get())
         headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
         if token:
             headers["authorization"] = f"Bearer {token}"
-        async with self._get(f"{self._api_url}{path}", headers) as response:
+        async with self._get(f"{self._api_url}{path}", {**headers, **more}) as response:
             self._note_quota(token, response.headers)
             yield response
 

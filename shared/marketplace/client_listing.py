@@ -23,6 +23,13 @@ def folder_of(skill: Skill) -> str:
     return split_name(full_name(skill)).slug.lower()
 
 
+def described(skill: Skill) -> str:
+    """Its description as lists of clients show it: what its owner tells its users comes first."""
+    if skill.notice is None:
+        return skill.description
+    return f"{skill.notice} {skill.description}"[:SPEC_DESCRIPTION]
+
+
 def _of_all(client: str, skill: Skill, version: SkillVersion) -> list[str]:
     if skill.ref is not None:
         return ["It is from another branch or tag than the default one."]

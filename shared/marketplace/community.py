@@ -34,6 +34,8 @@ class ReaderReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     description: str
     created_at: datetime
     is_open: bool = True
+    confirmed_by: str | None = None  # a reviewer: until then it costs the skill no trust
+    confirmed_at: datetime | None = None
     settled_by: str | None = None
     settled_at: datetime | None = None
     outcome: str | None = None
@@ -96,32 +98,46 @@ async def add_report(name: str, type_: str, description: str, at: datetime) -> R
     return added[0]
 
 
+async def confirm_report(report_id: str, by: str, at: datetime, also: Sequence[Write] = ()) -> ReaderReport:
+    """From now on it costs the skill trust, until it is resolved."""
+    return await _change_report(report_id, also, confirmed_by=by, confirmed_at=at)
+
+
 async def resolve_report(
     report_id: str, outcome: str, by: str, at: datetime, also: Sequence[Write] = ()
 ) -> ReaderReport:
     """Closed with its outcome; it no longer costs the skill any trust."""
-    resolved: list[ReaderReport] = []
+    return await _change_report(report_id, also, is_open=False, settled_by=by, settled_at=at, outcome=outcome)
+
+
+async def _change_report(report_id: str, also: Sequence[Write], **set_: object) -> ReaderReport:
+    changed: list[ReaderReport] = []
 
     async def build() -> list[Write]:
         report = await get_report(report_id)
         if not report.is_open:
             raise Conflict("This report is already resolved.", code="already_settled")
-        closed = msgspec.structs.replace(
-            report,
-            is_open=False,
-            settled_by=by,
-            settled_at=at,
-            outcome=outcome,
-            record_version=report.record_version + 1,
-        )
-        resolved[:] = [closed]
+        if report.confirmed_by and "confirmed_by" in set_:
+            raise Conflict("This report is already confirmed.", code="nothing_to_change")
+        after = msgspec.structs.replace(report, record_version=report.record_version + 1, **set_)
+        changed[:] = [after]
         name = report.skill_name.lower()
         read = await _read_one(name)
-        put = _report_put(closed, {"recordVersion": report.record_version})
-        return [put, counted_put(read.skills.get(name), read.counts[name], open_reports=-1), *also]
+        put = _report_put(after, {"recordVersion": report.record_version})
+        counted = counted_put(
+            read.skills.get(name),
+            read.counts[name],
+            open_reports=after.is_open - report.is_open,
+            confirmed_reports=_is_counted(after) - _is_counted(report),
+        )
+        return [put, counted, *also]
 
     await write_counts(build)
-    return resolved[0]
+    return changed[0]
+
+
+def _is_counted(report: ReaderReport) -> bool:
+    return report.is_open and report.confirmed_by is not None
 
 
 async def get_report(report_id: str) -> ReaderReport:
@@ -144,12 +160,15 @@ async def list_reports(limit: int = 50, after: str | None = None, only_open: boo
     return ReportPage(newest_first, end, failed)
 
 
-def counted_put(skill: Skill | None, counts: SkillCounts, installs: int = 0, open_reports: int = 0) -> Put:
+def counted_put(
+    skill: Skill | None, counts: SkillCounts, installs: int = 0, open_reports: int = 0, confirmed_reports: int = 0
+) -> Put:
     is_stored = counts.record_version > 0
     after = SkillCounts(
         name=skill.name if skill else counts.name,
         installs=counts.installs + installs,
         open_reports=max(0, counts.open_reports + open_reports),
+        confirmed_reports=max(0, counts.confirmed_reports + confirmed_reports),
         category=facet_of(skill, "category") if skill else counts.category,
         record_version=counts.record_version + 1,
     )
@@ -167,7 +186,7 @@ def community_of(skill: Skill, counts: SkillCounts | None, at: datetime) -> Comm
     return Community(
         age=at - skill.published_at,
         installs=counts.installs if counts else 0,
-        has_open_report=bool(counts and counts.open_reports),
+        has_confirmed_report=bool(counts and counts.confirmed_reports),
         was_ever_blocked=skill.was_blocked,
     )
 

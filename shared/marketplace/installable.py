@@ -12,7 +12,13 @@ from shared.errors import Unavailable
 from shared.evidence.blocklist import BlockEntry, find_bans
 from shared.marketplace.client_listing import MCP, SKILLS_CLI, find_obstacles_of
 from shared.marketplace.manifest_store import read_manifests
-from shared.marketplace.published_content import refuse_banned, refuse_blocked, refuse_yanked
+from shared.marketplace.published_content import (
+    refuse_banned,
+    refuse_blocked,
+    refuse_held,
+    refuse_withdrawn,
+    refuse_yanked,
+)
 from shared.marketplace.skill_store import (
     get_version,
     get_versions,
@@ -84,6 +90,8 @@ def require_served(skill: Skill | None, name: str) -> Skill:
     if skill is None or skill.is_deleted or skill.is_yanked or skill.ref is not None:
         raise skill_not_found(name)
     refuse_blocked(skill)
+    refuse_held(skill)
+    refuse_withdrawn(skill)
     return skill
 
 

@@ -32,6 +32,25 @@ def refuse_blocked(skill: Skill) -> None:
         raise Forbidden(f"This skill is blocked{reason}. Its content is not served.", code="skill_blocked")
 
 
+def refuse_held(skill: Skill) -> None:
+    """It can be viewed with its evidence, but is not installed while its repository is another one."""
+    if skill.changed_hands:
+        raise Forbidden(
+            f"The repository of {skill.name} changed hands: its name now leads to another one than was scanned."
+            " Do not install it before it was verified again.",
+            code="changed_hands",
+        )
+
+
+def refuse_withdrawn(skill: Skill) -> None:
+    """It can still be viewed, but no longer installed."""
+    if skill.withdrawn is not None:
+        raise Forbidden(
+            f"This skill was withdrawn by its owner: {skill.withdrawn.rstrip('.')}. It cannot be installed.",
+            code="skill_withdrawn",
+        )
+
+
 def refuse_yanked(version: SkillVersion) -> None:
     """It can still be viewed, but no longer installed."""
     if version.is_yanked:

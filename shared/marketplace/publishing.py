@@ -1,13 +1,13 @@
 """Publication: whether approved content becomes a version of its skill, under which number, in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from shared.db import get_content
+from shared.db import get_content, get_kv
 from shared.errors import ConditionFailed, NotFound, Unavailable
 from shared.evidence.blocklist import block_keys, block_reason, find_block
 from shared.evidence.receipt_store import CLONE, LOOK_ALIKE, Receipt, deciding_rules
@@ -18,10 +18,11 @@ from shared.marketplace.external_scan_dispatch import configured_scanners, dispa
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.manifest_store import manifest_of, manifest_put
 from shared.marketplace.near_copies import near_copy_puts
+from shared.marketplace.owner_marks import decode_transfer, transfer_key
 from shared.marketplace.skill_admin import unblocked
 from shared.marketplace.skill_index import (
     first_put,
-    is_known_owner,
+    known_owner_key,
     known_owner_put,
     look_alike_puts,
     owner_puts,
@@ -36,14 +37,23 @@ from shared.records.skills import (
     folder_spelled,
     new_permissions,
     next_version,
+    set_by_owner,
     version_metadata_of,
 )
 from shared.records.submissions import Change, State, Submission, move
 from shared.scanner import ScanReport
 from shared.scanner.report import permissions_of
 from shared.storage.content import Files, content_hash_of
-from shared.storage.kv import ABSENT, Check, Write
+from shared.storage.kv import ABSENT, Check, Key, Write
+from shared.submissions.repo_watch import watch_put
 from shared.submissions.submission_store import commit, move_submission
+
+
+class NewName(NamedTuple):
+    """What is known of a name under which nothing was published yet."""
+
+    knows_owner: bool  # from another skill of the same owner
+    transferred_from: str | None  # the skill that was transferred to it
 
 
 class _Publication(NamedTuple):
@@ -58,7 +68,8 @@ class _Publication(NamedTuple):
     stored: StoredArtifacts = StoredArtifacts({}, "")  # of a new version
     attestation: str = ""
     manifest: Manifest | None = None
-    is_new_owner: bool = False
+    run: int = 0
+    new_name: NewName | None = None  # of the first publication under it
 
 
 class _Obstacle(NamedTuple):
@@ -68,7 +79,7 @@ class _Obstacle(NamedTuple):
 
 
 async def publish(
-    submission: Submission, receipt: Receipt, current: Skill | None, knows_owner: bool | None = None
+    submission: Submission, receipt: Receipt, current: Skill | None, new_name: NewName | None = None
 ) -> Submission:
     """From the stored bytes, if they are what was scanned. The move, the skill, its version, its short name and the
     requests to external scanners are one transaction: a worker that dies right after it leaves nothing out."""
@@ -77,10 +88,9 @@ async def publish(
     obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files))
     if obstacle:
         return await _park(submission, obstacle)
-    if knows_owner is None and current is None:
-        knows_owner = await is_known_owner(submission.skill_name)
-    publication = await _prepare(submission, receipt, current, files)
-    publication = publication._replace(is_new_owner=current is None and not knows_owner)
+    if current is None and new_name is None:
+        new_name = await _read_new_name(submission.skill_name)
+    publication = await _prepare(submission, receipt, current, new_name, files)
     is_first = publication.is_new and submission.copy_of is None
     move_at, writes = partial(_move, submission, publication.version), partial(_all_writes, publication)
     try:
@@ -97,9 +107,32 @@ async def publish(
     return published
 
 
+def new_name_keys(name: str) -> list[Key]:
+    return [known_owner_key(name), transfer_key(name)]
+
+
+def new_name_of(name: str, docs: Mapping[Key, str]) -> NewName:
+    transfer = docs.get(transfer_key(name))
+    return NewName(known_owner_key(name) in docs, decode_transfer(transfer).from_name if transfer else None)
+
+
+async def _read_new_name(name: str) -> NewName:
+    read = await get_kv().get_many(new_name_keys(name))
+    if read.failed:
+        raise Unavailable("Not everything that is known of this name could be read.")
+    return new_name_of(name, read.found)
+
+
 def deleted_reason(skill: Skill) -> str:
     return (
         f"The skill {skill.name} was deleted ({skill.delete_reason}). Its name is not used again: choose another one."
+    )
+
+
+def transferred_reason(skill: Skill) -> str:
+    return (
+        f"The skill {skill.name} was transferred to {skill.transferred_to}: new versions are published under that name."
+        " Submit the repository it was transferred to."
     )
 
 
@@ -112,6 +145,8 @@ def _find_obstacle(
         return None
     if current.is_deleted:
         return _Obstacle(State.BLOCKED, deleted_reason(current), "person")
+    if current.transferred_to:
+        return _Obstacle(State.ON_HOLD, transferred_reason(current), "person")
     if current.submission_id != submission.id:
         reason = f"The name {current.name} is taken by the skill of submission {current.submission_id}."
         return _Obstacle(State.ON_HOLD, reason, "person")
@@ -126,7 +161,9 @@ async def _park(submission: Submission, obstacle: _Obstacle) -> Submission:
     return await move_submission(submission, state, "system", reason, parked_by=parked_by)
 
 
-async def _prepare(submission: Submission, receipt: Receipt, current: Skill | None, files: Files) -> _Publication:
+async def _prepare(
+    submission: Submission, receipt: Receipt, current: Skill | None, new_name: NewName | None, files: Files
+) -> _Publication:
     scanners, report = await configured_scanners(), receipt.report
     if current and current.content_hash == submission.content_hash:
         return _Publication(current, False, current.current_version, "", report, scanners)
@@ -135,13 +172,17 @@ async def _prepare(submission: Submission, receipt: Receipt, current: Skill | No
     stored = await store_artifacts(submission.skill_name, version, report.front_matter.description, files)
     diff = await _diff_summary(current, files)
     manifest = manifest_of(submission.skill_name, version, files)
-    publication = _Publication(current, True, version, diff, report, scanners, stored, manifest=manifest)
+    publication = _Publication(
+        current, True, version, diff, report, scanners, stored, manifest=manifest, run=submission.run
+    )
+    if current is None:
+        publication = publication._replace(new_name=new_name)
     return publication._replace(attestation=await _attest(submission, receipt, publication))
 
 
 async def _attest(submission: Submission, receipt: Receipt, publication: _Publication) -> str:
     draft = msgspec.structs.replace(submission, published_version=publication.version)
-    version = _version_of(_skill_of(draft, publication.current, publication.report), publication)
+    version = _version_of(_skill_of(draft, publication), publication)
     return await store_attestation(
         version, receipt, submission.repo_url, submission.publish_as == State.VENDOR_APPROVED
     )
@@ -175,7 +216,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
     current = publication.current
     if current and not publication.is_new:
         return _lifted(current, submission) if current.is_blocked_by_rule else [unchanged_check(current)]
-    skill = _skill_of(submission, current, publication.report)
+    skill = _skill_of(submission, publication)
     version = _version_of(skill, publication)
     writes = [*skill_writes(current, skill), version_put(version), alias_put(skill.name)]
     writes += [manifest_put(publication.manifest)] if publication.manifest else []
@@ -186,8 +227,9 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
         # An approved look-alike does not take the place of the name that it looks like.
         is_alike = LOOK_ALIKE in deciding_rules(publication.report)
         writes += [] if is_alike else look_alike_puts(skill.name)
-        writes += owner_puts(skill.name) if publication.is_new_owner and not is_alike else []
-        writes += [known_owner_put(skill.name)] if publication.is_new_owner else []
+        if publication.new_name and not publication.new_name.knows_owner:
+            writes += [known_owner_put(skill.name), *([] if is_alike else owner_puts(skill.name))]
+    writes += [watch_put(submission.source, skill.updated_at)] if submission.repo_url else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 
@@ -197,7 +239,7 @@ async def _follow_up(publication: _Publication, published: Submission) -> None:
     if not publication.is_new:
         await dispatch_external_scans(published.skill_name, published.content_hash or "", publication.scanners)
         return
-    skill = _skill_of(published, current, publication.report)
+    skill = _skill_of(published, publication)
     may_have_moved = current is not None and (skill.category != current.category or bool(current.unindexed_since))
     await try_to_index(skill, may_have_moved)
 
@@ -215,7 +257,8 @@ def _lifted(current: Skill, submission: Submission) -> list[Write]:
     return skill_writes(current, lifted)
 
 
-def _skill_of(submission: Submission, current: Skill | None, report: ScanReport) -> Skill:
+def _skill_of(submission: Submission, publication: _Publication) -> Skill:
+    current, report, new_name = publication.current, publication.report, publication.new_name
     assert submission.content_hash  # what is published was scanned, and what is scanned is stored
     assert submission.published_version
     front_matter = report.front_matter
@@ -253,6 +296,7 @@ def _skill_of(submission: Submission, current: Skill | None, report: ScanReport)
         was_blocked=current.was_blocked if current else False,
         yanked_content=current.yanked_content if current else (),
         unindexed_since=submission.updated_at,
+        **(set_by_owner(current) or {"transferred_from": new_name.transferred_from if new_name else None}),
     )
 
 
@@ -263,6 +307,7 @@ def _version_of(skill: Skill, publication: _Publication) -> SkillVersion:
         content_hash=skill.content_hash,
         submission_id=skill.submission_id,
         created_at=skill.updated_at,
+        run=publication.run,
         cert_tier=skill.cert_tier,
         score=skill.score,
         commit=skill.commit,

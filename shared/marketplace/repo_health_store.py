@@ -5,11 +5,13 @@ time. A reader never gets an error: while GitHub or the store is unavailable, th
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
 from shared.db import get_github, get_kv, now
 from shared.errors import ConditionFailed, PlatformError, Refused, Unavailable
+from shared.github.repos import GitHubRepo
 from shared.storage.documents import encode, parse_each
 from shared.storage.kv import ABSENT, Expect, Key, Put
 from shared.telemetry import logger
@@ -28,6 +30,9 @@ class RepoHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     checked_at: datetime | None = None
     last_commit_at: datetime | None = None
     stars: int | None = None
+    repo_id: int | None = None
+    is_archived: bool = False
+    head: str | None = None  # of the default branch; None: not known, or it may have moved since
 
 
 async def get_repo_health(source: str) -> RepoHealth:
@@ -55,6 +60,98 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     health: RepoHealth
     next_check_at: datetime
     record_version: int = 1
+    etag: str | None = None  # of GitHub's answer about the repository
+    applied: str | None = None  # what the skills of the repository were last told: its id, or that it is gone
+
+
+class SweptRepo(NamedTuple):
+    """What a look of the sweep found, and what it cost."""
+
+    health: RepoHealth
+    requests: int
+    is_new: bool  # it is another repository than the skills were last told, or it is gone, or back
+    record: _Record
+
+
+async def sweep_repo(source: str, has_token: bool) -> SweptRepo:
+    """One conditional request, and one more if something was pushed. Raises Deferred while GitHub is unavailable."""
+    record = await _find(source)
+    known = record.health if record else RepoHealth(source=source)
+    etag = record.etag if record and known.status is not RepoStatus.OFFLINE else None
+    at, requests = now(), 1
+    try:
+        repo, etag = await get_github().find_changed_repo(*_owner_and_name(source), etag)
+    except Refused as refusal:
+        if refusal.code != "repo_not_found":
+            raise
+        repo, etag, health = None, None, RepoHealth(source=source, status=RepoStatus.OFFLINE, checked_at=at)
+    else:
+        if repo is None:
+            requests -= has_token  # GitHub does not charge for an answer that has not changed
+            health = _unchanged(known, at)
+        else:
+            health = _health_of(source, repo, known, at)
+    if repo is not None and health.head is None:
+        requests += 1
+        health = msgspec.structs.replace(health, head=await _find_head(repo))
+    version = record.record_version + 1 if record else 1
+    applied = record.applied if record else None
+    after = _Record(
+        health=health, next_check_at=at + REPO_HEALTH_AGE, record_version=version, etag=etag, applied=applied
+    )
+    return SweptRepo(health, requests, _told(health) != applied, after)
+
+
+async def store_swept(swept: SweptRepo) -> None:
+    """After the skills were told: a crash before this has the next tick tell them again."""
+    record = msgspec.structs.replace(swept.record, applied=_told(swept.health))
+    version = record.record_version
+    expect: Expect = {"recordVersion": version - 1} if version > 1 else ABSENT
+    try:
+        await get_kv().put(Put(_key(record.health.source), encode(record), {"recordVersion": version}, expect))
+    except ConditionFailed:  # a page asked GitHub at the same moment: the next look tells the skills
+        logger.info("repository health was refreshed meanwhile", extra={"source": record.health.source})
+
+
+def _told(health: RepoHealth) -> str:
+    return "gone" if health.status is RepoStatus.OFFLINE else str(health.repo_id)
+
+
+async def _find_head(repo: GitHubRepo) -> str | None:
+    try:
+        return (await get_github().resolve_ref(repo)).commit
+    except Refused:  # it has no files any more
+        return None
+
+
+def _owner_and_name(source: str) -> tuple[str, str]:
+    owner, _, name = source.partition("://")[2].partition("/")[2].partition("/")
+    return owner, name
+
+
+def _unchanged(known: RepoHealth, at: datetime) -> RepoHealth:
+    pushed_at = known.last_commit_at
+    status = _status_of(pushed_at, at)
+    return msgspec.structs.replace(known, status=status, checked_at=at)
+
+
+def _status_of(pushed_at: datetime | None, at: datetime) -> RepoStatus:
+    is_stale = pushed_at is not None and at - pushed_at > REPO_STALE_AFTER
+    return RepoStatus.STALE if is_stale else RepoStatus.ONLINE
+
+
+def _health_of(source: str, repo: GitHubRepo, known: RepoHealth, at: datetime) -> RepoHealth:
+    is_same = (repo.id, repo.pushed_at) == (known.repo_id, known.last_commit_at)
+    return RepoHealth(
+        source=source,
+        status=_status_of(repo.pushed_at, at),
+        checked_at=at,
+        last_commit_at=repo.pushed_at,
+        stars=repo.stars,
+        repo_id=repo.id,
+        is_archived=repo.is_archived,
+        head=known.head if is_same else None,
+    )
 
 
 _RECORD = msgspec.json.Decoder(_Record)
@@ -72,7 +169,7 @@ async def _refreshed(source: str, record: _Record | None) -> RepoHealth:
     if claimed is None:
         return known
     try:
-        health = await _ask_github(source)
+        health = await _ask_github(known)
         await _put(health, now() + REPO_HEALTH_AGE, claimed)
     except PlatformError as error:
         logger.info("repository health kept as it was", extra={"source": source, "problem": str(error)})
@@ -80,25 +177,28 @@ async def _refreshed(source: str, record: _Record | None) -> RepoHealth:
     return health
 
 
-async def _ask_github(source: str) -> RepoHealth:
-    owner, _, name = source.partition("://")[2].partition("/")[2].partition("/")
-    at = now()
+async def _ask_github(known: RepoHealth) -> RepoHealth:
+    source, at = known.source, now()
     get_github().yield_quota_to_workers()
     try:
-        repo = await get_github().get_repo(owner, name)
+        repo = await get_github().get_repo(*_owner_and_name(source))
     except Refused as refusal:
         if refusal.code != "repo_not_found":
             raise
         return RepoHealth(source=source, status=RepoStatus.OFFLINE, checked_at=at)
-    is_stale = repo.pushed_at is not None and at - repo.pushed_at > REPO_STALE_AFTER
-    status = RepoStatus.STALE if is_stale else RepoStatus.ONLINE
-    return RepoHealth(source=source, status=status, checked_at=at, last_commit_at=repo.pushed_at, stars=repo.stars)
+    return _health_of(source, repo, known, at)
 
 
 async def _put(health: RepoHealth, next_check_at: datetime, before: _Record | None) -> _Record | None:
     """None: another request was faster."""
     version = before.record_version + 1 if before else 1
-    record = _Record(health=health, next_check_at=next_check_at, record_version=version)
+    record = _Record(
+        health=health,
+        next_check_at=next_check_at,
+        record_version=version,
+        etag=before.etag if before else None,
+        applied=before.applied if before else None,
+    )
     expect: Expect = {"recordVersion": before.record_version} if before else ABSENT
     try:
         await get_kv().put(Put(_key(health.source), encode(record), {"recordVersion": version}, expect))

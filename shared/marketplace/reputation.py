@@ -21,6 +21,7 @@ class Reputation(NamedTuple):
     entry: BlockEntry | None
     rejection: Submission | None
     taint: str | None  # another skill of its author is blocked
+    changed_hands: bool = False  # the name of its repository leads to another one than was scanned
 
 
 async def get_reputation(name: str, source: str | None, content_hash: str | None) -> Reputation:
@@ -36,7 +37,7 @@ async def get_reputation(name: str, source: str | None, content_hash: str | None
         entry = _entry_of(skill)
     elif entry is None and refused.blocked:
         entry = _entry_of_blocked(refused.blocked)
-    return Reputation(entry, refused.rejected, taint)
+    return Reputation(entry, refused.rejected, taint, skill is not None and skill.changed_hands)
 
 
 def source_named(full_name: str) -> str:

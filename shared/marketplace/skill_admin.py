@@ -70,13 +70,16 @@ async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write
     lifting = await lifting_writes(block_target(skill))
     writes = [*skill_writes(skill, unblocked(skill, **tier)), *lifting, *cleared, *also]
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
-        await _transact(writes)
+        await transact_change(writes)
         return submission
     return await _commit(lambda at: _published_again(submission, skill, actor, at, reason, **tier), writes)
 
 
-async def yank_version(name: str, version: str, reason: str, also: Sequence[Write] = ()) -> Skill:
-    return await _mark(name, version, True, reason, also)
+async def yank_version(
+    name: str, version: str, reason: str, also: Sequence[Write] = (), owner: str | None = None
+) -> Skill:
+    """`owner`: who withdraws it, where that is not an operator."""
+    return await _mark(name, version, True, reason, also, owner)
 
 
 async def unyank_version(name: str, version: str, also: Sequence[Write] = ()) -> Skill:
@@ -85,7 +88,7 @@ async def unyank_version(name: str, version: str, also: Sequence[Write] = ()) ->
 
 async def delete_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
     skill = await get_skill(name)
-    deleted = _next(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
+    deleted = next_record(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
     history = f"The skill was deleted: {reason.rstrip('.')}. Its name is not used again."
     return await _commit_with_submission(skill, deleted, history, actor, [*await alias_removal(skill), *also])
 
@@ -101,12 +104,12 @@ def block_target(skill: Skill) -> BlockTarget:
 
 
 def blocked(skill: Skill, reason: str) -> Skill:
-    return _next(skill, is_blocked=True, is_blocked_by_rule=False, was_blocked=True, block_reason=reason)
+    return next_record(skill, is_blocked=True, is_blocked_by_rule=False, was_blocked=True, block_reason=reason)
 
 
 def unblocked(skill: Skill, **set_: object) -> Skill:
     index = {"unindexed_since": now()} if set_ else {}  # its tier may have changed: the stuck scan writes the facet
-    return _next(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None, **index, **set_)
+    return next_record(skill, is_blocked=False, is_blocked_by_rule=False, block_reason=None, **index, **set_)
 
 
 async def _cleared_by(skill: Skill, submission: Submission | None, actor: str, reason: str) -> list[Put]:
@@ -144,7 +147,7 @@ async def _commit_with_submission(
     writes = [*skill_writes(before, after), *also]
     submission = await find_submission(before.submission_id)
     if submission is None or submission.state not in CATEGORIES["published"]:
-        await _transact(writes)
+        await transact_change(writes)
         return submission
     return await _commit(
         lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by=parked_by, **learned), writes
@@ -155,17 +158,17 @@ async def _commit(change_at: Callable[[datetime], Change], writes: Sequence[Writ
     try:
         return await commit(change_at, lambda _: writes)
     except (ConditionFailed, LostLease) as error:
-        raise _changed() from error
+        raise changed_meanwhile() from error
 
 
-async def _transact(writes: Sequence[Write]) -> None:
+async def transact_change(writes: Sequence[Write]) -> None:
     try:
         await get_kv().transact(lambda: writes)
     except ConditionFailed as error:
-        raise _changed() from error
+        raise changed_meanwhile() from error
 
 
-def _changed() -> Conflict:
+def changed_meanwhile() -> Conflict:
     return Conflict("It has changed since you viewed it. Review it again, then decide.", code="changed_meanwhile")
 
 
@@ -180,7 +183,9 @@ def _published_again(
     return Change(submission, after, approved.entries + again.entries)
 
 
-async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, also: Sequence[Write]) -> Skill:
+async def _mark(
+    name: str, version: str, is_yanked: bool, reason: str | None, also: Sequence[Write], owner: str | None = None
+) -> Skill:
     skill = await get_skill(name)
     versions = {one.version: one for one in await get_versions(skill.name)}
     if version not in versions:
@@ -188,12 +193,12 @@ async def _mark(name: str, version: str, is_yanked: bool, reason: str | None, al
     if versions[version].is_yanked == is_yanked:
         state = "yanked already" if is_yanked else "not yanked"
         raise Conflict(f"Version {version} of {skill.name} is {state}.", code="nothing_to_change")
-    marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason)
+    marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason, yanked_by=owner)
     after = _with_versions(skill, list({**versions, version: marked}.values()))
     # Another version may become current, and the blocklist may name its content.
     unlisted = await unlisted_checks(block_target(after)) if not after.is_yanked and not skill.is_blocked else []
     requests = await _requests_after(skill, after)
-    await _transact([*skill_writes(skill, after), version_update(marked), *unlisted, *requests, *also])
+    await transact_change([*skill_writes(skill, after), version_update(marked), *unlisted, *requests, *also])
     if after.unindexed_since:
         await try_to_index(after)
     return after
@@ -211,7 +216,7 @@ def _with_versions(skill: Skill, versions: Sequence[SkillVersion]) -> Skill:
     alive = [version for version in versions if not version.is_yanked]
     current = alive[0] if alive else None
     yanked = {version.content_hash for version in versions} - {version.content_hash for version in alive}
-    after = _next(skill, is_yanked=current is None, yanked_content=tuple(sorted(yanked)))
+    after = next_record(skill, is_yanked=current is None, yanked_content=tuple(sorted(yanked)))
     if current and current.version != skill.current_version:
         after = _with_current(after, current)
     latest = versions[0].version if versions[0].version != after.current_version else None
@@ -233,5 +238,5 @@ def _with_current(skill: Skill, version: SkillVersion) -> Skill:
     )
 
 
-def _next(skill: Skill, **set_: object) -> Skill:
+def next_record(skill: Skill, **set_: object) -> Skill:
     return msgspec.structs.replace(skill, record_version=skill.record_version + 1, **set_)

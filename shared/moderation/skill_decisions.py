@@ -117,6 +117,13 @@ async def delete_skill(name: str, by: AdminToken, why: str) -> Skill:
     return await find_skill(skill.name) or skill
 
 
+async def confirm_report(report_id: str, by: AdminToken, why: str) -> ReaderReport:
+    """A reviewer found it to be right: it costs the skill trust until it is resolved."""
+    require_role(by, "reviewer")
+    audit = audit_put(by, "confirm report", report_id, reason_of(why))
+    return await community.confirm_report(report_id, by.name, now(), [audit])
+
+
 async def resolve_report(report_id: str, by: AdminToken, why: str) -> ReaderReport:
     """With its outcome: the report no longer costs the skill any trust."""
     require_role(by, "admin")

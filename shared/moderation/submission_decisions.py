@@ -50,7 +50,9 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 ChangeAt = Callable[[datetime], Change]
 
 
-async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+async def approve(
+    submission_id: str, by: AdminToken, why: str, seen: int | None = None, also: Sequence[Write] = ()
+) -> Submission:
     """Published as CERTIFIED, from the stored bytes. The clearance is for exactly this content and these rules: one
     changed byte is held again."""
     reason = _reason(why)
@@ -68,8 +70,10 @@ async def approve(submission_id: str, by: AdminToken, why: str, seen: int | None
     certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
     clearance = clearance_put(submission.skill_name, clearance_of(receipt, by.name, reason, now()))
     lifted, writes = _lift(skill)
-    also = [clearance, *unlisted, *writes]
-    approved = await _decide(submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, also)
+    all_writes = [clearance, *unlisted, *writes, *also]
+    approved = await _decide(
+        submission, State.AUTO_APPROVED, "approve", by, reason, seen, fresh | certified, all_writes
+    )
     return await publish(approved, receipt, lifted)
 
 
@@ -121,14 +125,17 @@ async def dequeue(submission_id: str, by: AdminToken, why: str, seen: int | None
     return await _decide(await get_submission(submission_id), State.DEQUEUED, "dequeue", by, reason, seen)
 
 
-async def requeue(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+async def requeue(
+    submission_id: str, by: AdminToken, why: str, seen: int | None = None, also: Sequence[Write] = ()
+) -> Submission:
     """Back to the start with a full set of attempts."""
     reason = _reason(why)
     submission = await get_submission(submission_id)
     require_role(by, role_for(submission))
     if submission.state in CATEGORIES["published"]:
         raise Conflict("It is published. Submit new content, or rescan it.", code="illegal_move")
-    return await send_or_leave_to_scan(await _decide(submission, State.RECEIVED, "requeue", by, reason, seen))
+    requeued = await _decide(submission, State.RECEIVED, "requeue", by, reason, seen, also=also)
+    return await send_or_leave_to_scan(requeued)
 
 
 def _refuse_taken(submission: Submission, skill: Skill | None) -> None:

@@ -51,7 +51,7 @@ class Ruling(NamedTuple):
 class Community(NamedTuple):
     age: timedelta = timedelta()
     installs: int = 0
-    has_open_report: bool = False
+    has_confirmed_report: bool = False
     was_ever_blocked: bool = False
 
 
@@ -65,7 +65,7 @@ class Points(NamedTuple):
 
 
 class Trust(NamedTuple):
-    score: int
+    score: int | None  # None: it is blocked
     tier: TrustTier
 
 
@@ -128,7 +128,7 @@ def trust(
     """`has_provenance`: public default branch, commit pinned, repository id unchanged. None: never scanned."""
     score = round(sum(points_of(tier1_verdict, judge_score, has_provenance, community)))
     if is_blocked:
-        return Trust(score, TrustTier.T0)
+        return Trust(None, TrustTier.T0)
     if tier1_verdict is None or score < 30:
         return Trust(score, TrustTier.T1)
     passes = judge_score is not None and judge_score >= JUDGE_PASSES
@@ -190,6 +190,6 @@ def _community_points(community: Community) -> int:
     return 5 * (
         (community.age > OLD_ENOUGH)
         + (community.installs > OFTEN_INSTALLED)
-        + (not community.has_open_report)
+        + (not community.has_confirmed_report)
         + (not community.was_ever_blocked)
     )

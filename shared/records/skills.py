@@ -9,6 +9,14 @@ import msgspec
 LONGEST_NPM_NAME = 214
 
 
+class Deprecation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What its owner tells those who have it installed."""
+
+    sentence: str
+    at: datetime
+    successor: str | None = None  # the name of a skill here
+
+
 class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     name: str  # owner/repo/slug, with @ref where it is not the default branch
     display_name: str
@@ -48,18 +56,45 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     latest_version: str | None = None  # the highest ever assigned, where the current one is lower because of yanks
     yanked_content: tuple[str, ...] = ()  # hashes of yanked versions: resubmitting does not publish them again
     is_yanked: bool = False  # every version is: still to be seen, no longer to be installed
+    changed_hands: bool = False  # its repository's name leads to another one now: held until it leads back
+    is_source_gone: bool = False  # its repository is not there any more, or private
     is_deleted: bool = False  # a tombstone: it only keeps the name from being used again
     delete_reason: str | None = None
     unindexed_since: datetime | None = None  # what finds it is not written yet
+    # Set by its owner, and kept when a new version is published.
+    withdrawn: str | None = None  # why: all of it can still be seen, but no longer be installed
+    deprecated: Deprecation | None = None
+    transferred_to: str | None = None  # where new versions appear; this name keeps those it has
+    transferred_from: str | None = None
 
     @property
     def is_listed(self) -> bool:
-        return not (self.is_blocked or self.is_yanked or self.is_deleted)
+        return not (self.is_blocked or self.is_yanked or self.is_deleted or self.is_withdrawn or self.changed_hands)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        return self.withdrawn is not None
+
+    @property
+    def successor(self) -> str | None:
+        """The skill to use instead of this one."""
+        return self.transferred_to or (self.deprecated.successor if self.deprecated else None)
+
+    @property
+    def notice(self) -> str | None:
+        """What clients tell those who install it or have it installed."""
+        if self.transferred_to:
+            return f"This skill has moved to {self.transferred_to}. New versions appear there."
+        if self.deprecated is None:
+            return None
+        instead = f" Use {self.deprecated.successor} instead." if self.deprecated.successor else ""
+        return f"Deprecated by its owner: {self.deprecated.sentence.rstrip('.')}.{instead}"
 
     @property
     def has_provenance(self) -> bool:
-        """Public default branch, commit pinned, repository id known."""
-        return self.commit is not None and self.ref is None and self.repo_id is not None
+        """Public default branch, commit pinned, and the repository is still the one with the known id."""
+        is_pinned = self.commit is not None and self.ref is None and self.repo_id is not None
+        return is_pinned and not (self.changed_hands or self.is_source_gone)
 
 
 class VersionMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -96,12 +131,19 @@ def new_permissions(before: "Skill | None", after: "Skill") -> tuple[str, ...]:
     return (*observed, *(f"allowed-tools: {tool}" for tool in declared))
 
 
+def set_by_owner(skill: "Skill | None") -> dict[str, Any]:
+    """What a new version does not change."""
+    names = ("withdrawn", "deprecated", "transferred_to", "transferred_from")
+    return {name: getattr(skill, name) for name in names} if skill else {}
+
+
 class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What readers do with a skill: one small record beside it, so that counting never touches the skill itself."""
 
     name: str
     installs: int = 0
     open_reports: int = 0
+    confirmed_reports: int = 0  # of the open ones: only these cost trust
     category: str = ""  # in whose order by installs it is, in lower case
     record_version: int = 0  # 0: nothing is stored yet
 
@@ -121,11 +163,13 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     content_hash: str
     submission_id: str
     created_at: datetime
+    run: int = 0  # of its submission: the one that published it; 0: the submission is of an older release
     cert_tier: str = "SCANNED"
     score: int | None = None
     commit: str | None = None
     is_yanked: bool = False
     yank_reason: str | None = None
+    yanked_by: str | None = None  # the owner who withdrew it and may restore it; None: an operator
     diff_summary: str | None = None
     new_permissions: tuple[str, ...] = ()  # that the version before did not have
     # What the skill says of itself in this version, for when it becomes the current one again.
@@ -133,6 +177,12 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     artifacts: dict[str, Artifact] = {}  # by packaging; empty for what an older release published, until it is built
     unpackaged: str = ""  # why a packaging is missing although the others were built
     attestation: str = ""  # the sha256 of its signed receipt
+
+
+def run_url(version: SkillVersion) -> str:
+    """Of the run that published it; of all runs, where an older release did not count them."""
+    page = f"/submissions/{version.submission_id}"
+    return f"{page}/runs/{version.run}" if version.run else page
 
 
 class SkillName(NamedTuple):

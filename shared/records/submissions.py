@@ -69,6 +69,15 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # letters that are hard to confu
 ID_PATTERN = f"sub_[{_ALPHABET}]{{26}}"
 REASON_IN_ROW = 160
 LARGEST_ROW = 700  # bytes, as JSON
+_NEW_RUN: dict[str, Any] = {
+    "attempts": 0,
+    "error": None,
+    "not_before": None,
+    "resent_at": None,
+    "deferred_for": timedelta(),
+    **dict.fromkeys(("commit", "scanned_commit", "rule_set", "verdict", "score", "judged", "judge_score")),
+    **dict.fromkeys(("has_own_findings", "has_own_receipt"), False),
+}
 _NEEDS_REASON = PARKED_STATES | set(CATEGORIES["rejected"])
 
 
@@ -95,6 +104,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     version: int = 1  # rises with every write
     fence: int = 0  # rises with every claim: a holder of an older one changes nothing
     seq: int = 1  # of the newest history entry
+    run: int = 0  # which of its runs this is; 0: an older release accepted it, and only the history tells
+    run_seq: int = 1  # of the history entry that began this run; evidence that runs do not share is stored under it
     # Rises with every claim and every wait: messages of an earlier generation are superseded.
     generation: int = msgspec.field(default=0, name="turn")
     claimed_delivery: Delivery | None = msgspec.field(default=None, name="takenOnBy")
@@ -109,6 +120,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     unscanned: str = msgspec.field(default="", name="unseen")
     commit: str | None = None
     has_own_findings: bool = False  # about this skill, not about its content: stored apart from the receipt
+    has_own_receipt: bool = False  # its scan was stopped: the next scan of this content must not replace the evidence
     copy_of: str | None = None  # the skill that published exactly this content here first
     scanned_commit: str | None = None  # the commit that content, verdict and score are of
     ref: str | None = None  # None: the head of the default branch, or an upload
@@ -123,8 +135,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     score: int | None = None
     published_version: str | None = None
     upload_token_hash: str | None = None
+    upload_token_number: int = 0  # rises when the token is replaced
     held_by: str | None = None  # while active: the holder whose share of the queue it takes; None: no holder
     parked_by: str | None = None  # rule | judge | blocklist | person | faults | source: decides who may reopen it
+    transferred_to: str | None = None  # the name under which new versions of its skill appear
 
     def has_live_lease(self, now: datetime) -> bool:
         return self.state in LEASED_STATES and self.lease_until is not None and now < self.lease_until
@@ -150,7 +164,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_stat
     from_state: State | None
     to_state: State
     reason: str | None
-    actor: str  # system | worker | recovery | admin:<name>
+    actor: str  # system | worker | recovery | admin:<name> | owner:<owner>/<repo>
 
 
 class Change(NamedTuple):
@@ -234,9 +248,9 @@ def claim(
 
 
 def reopen(submission: Submission, actor: str, now: datetime, reason: str, **set_: Any) -> Change:
-    """Back to the start with a full set of attempts."""
-    fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None, "deferred_for": timedelta()}
-    return move(submission, S.RECEIVED, actor, now, reason, **(fresh | set_))
+    """Back to the start with a full set of attempts: a new run, which shows no evidence of the one before."""
+    numbers = {"run": submission.run and submission.run + 1, "run_seq": submission.seq + 1}
+    return move(submission, S.RECEIVED, actor, now, reason, **(_NEW_RUN | numbers | set_))
 
 
 def touch(submission: Submission, **set_: Any) -> Change:

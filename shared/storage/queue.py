@@ -50,6 +50,12 @@ class Queue(Protocol):
         ...
 
 
+class BodyQueue(Protocol):
+    """A queue whose messages are up to its users."""
+
+    async def send_body(self, body: str) -> None: ...
+
+
 def body_of(submission_id: str, generation: int = 0) -> str:
     later = {"turn": generation} if generation else {}
     return msgspec.json.encode({"schema": SCHEMA, "id": submission_id, **later}).decode()
@@ -78,7 +84,9 @@ class SqsQueue:
         self._url = url
 
     async def send(self, submission_id: str, delay: timedelta = timedelta(), generation: int = 0) -> None:
-        body = body_of(submission_id, generation)
+        await self.send_body(body_of(submission_id, generation), delay)
+
+    async def send_body(self, body: str, delay: timedelta = timedelta()) -> None:
         await self._call("SendMessage", {"MessageBody": body, "DelaySeconds": whole_seconds(delay)})
 
     async def retry_in(self, receipt: str, delay: timedelta) -> None:

@@ -1,7 +1,8 @@
 """Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes. The key
-that signs admin sessions is a secret of its own, which only the function of the admin pages is given, and so is the key
-that signs receipts, which only functions that publish are given. On AWS admin tokens and GitHub tokens are secrets of
-their own too, for the functions that check the former and use the latter; those in an earlier secret still count.
+that signs admin sessions is a secret of its own, which only the function of the admin pages is given. So are the key of
+owners' sessions, for their pages, and the key that signs receipts, for functions that publish. On AWS admin tokens and
+GitHub tokens are secrets of their own too, for the functions that check the former and use the latter; those in an
+earlier secret still count.
 
 No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
 never "no secret": every caller fails closed.
@@ -61,6 +62,10 @@ class SessionSecret(msgspec.Struct, frozen=True, rename="camel"):
     session_key: Key
 
 
+class OwnerSessionSecret(SessionSecret, frozen=True, rename="camel"):
+    pass
+
+
 class ReceiptSecret(msgspec.Struct, frozen=True, rename="camel"):
     receipt_key: Key
 
@@ -74,6 +79,8 @@ class Secrets(Protocol):
 
     async def get_session_key(self) -> str: ...
 
+    async def get_owner_session_key(self) -> str: ...
+
 
 Read = Callable[[], Awaitable[str]]
 
@@ -85,6 +92,7 @@ class CachedSecrets:
         now: Callable[[], float] = time.monotonic,
         read_session_secret: Read | None = None,
         read_receipt_secret: Read | None = None,
+        read_owner_session_secret: Read | None = None,
         read_admin_tokens: Read | None = None,
         read_github_tokens: Read | None = None,
     ) -> None:
@@ -93,6 +101,7 @@ class CachedSecrets:
         self._read_github_tokens = read_github_tokens
         self._read_receipt_secret = read_receipt_secret
         self._read_session_secret = read_session_secret
+        self._read_owner_session_secret = read_owner_session_secret
         self._now = now
         self._values: dict[type, tuple[float, Any]] = {}
 
@@ -110,6 +119,11 @@ class CachedSecrets:
         if self._read_session_secret is None:
             raise Unavailable("This function has no key for admin sessions.")
         return (await self._cached(self._read_session_secret, SessionSecret)).session_key
+
+    async def get_owner_session_key(self) -> str:
+        if self._read_owner_session_secret is None:
+            raise Unavailable("This function has no key for sessions of owners.")
+        return (await self._cached(self._read_owner_session_secret, OwnerSessionSecret)).session_key
 
     async def find_receipt_key(self) -> str | None:
         if self._read_receipt_secret is None:
@@ -129,6 +143,7 @@ def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any
         return partial(asyncio.to_thread, _read_file, file) if file else partial(_read_from_aws, wire, secret_id)
 
     session_id, session_file = settings.session_secret_id, settings.session_secret_file
+    owner_id, owner_file = settings.owner_session_secret_id, settings.owner_session_secret_file
     receipt_id, receipt_file = settings.receipt_secret_id, settings.receipt_secret_file
     on_aws = settings.secrets_file is None  # one machine has everything in one file
     admin_id, github_id = settings.admin_token_secret_id, settings.github_token_secret_id
@@ -136,6 +151,7 @@ def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any
         reader(settings.secrets_file, settings.secret_id),
         read_session_secret=reader(session_file, session_id or "") if session_id or session_file else None,
         read_receipt_secret=reader(receipt_file, receipt_id or "") if receipt_id or receipt_file else None,
+        read_owner_session_secret=reader(owner_file, owner_id or "") if owner_id or owner_file else None,
         read_admin_tokens=reader(None, admin_id) if admin_id and on_aws else None,
         read_github_tokens=reader(None, github_id) if github_id and on_aws else None,
     )

@@ -5,8 +5,9 @@ import asyncio
 from typing import NamedTuple
 
 from shared.db import get_github, get_settings
-from shared.errors import BadGateway, Deferred, NeedsPerson, Refused, Unprocessable
+from shared.errors import Deferred, NeedsPerson, Refused, Unprocessable
 from shared.github.client import GitHub
+from shared.github.interactive import for_client
 from shared.records.submissions import Submission
 from shared.submissions.skill_source import (
     Repo,
@@ -51,17 +52,10 @@ def start_lookup(repo: Repo, github: GitHub) -> RepoLookup:
 async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
     """Every skill of a repository with its status here, and whether there are more than could be listed."""
     repo = parse_repo_url(repo_url, get_settings().github_host)
-    try:
-        async with get_github().with_request_cache() as github:
-            found, pinned = await github.pin(repo.owner, repo.name, repo.tree)
-            github.yield_quota_to_workers()
-            listed = await github.discover(found, pinned.commit)
-    except Refused as refusal:
-        raise Unprocessable(str(refusal), refusal.code) from refusal
-    except Deferred as deferred:
-        raise BadGateway(str(deferred), deferred.code) from deferred
-    except NeedsPerson as astray:
-        raise BadGateway(str(astray)) from astray
+    async with for_client(get_github()) as github:
+        found, pinned = await github.pin(repo.owner, repo.name, repo.tree)
+        github.yield_quota_to_workers()
+        listed = await github.discover(found, pinned.commit)
     known = await _submitted_from(repo.source)
     skills: list[dict[str, str | None]] = []
     for skill in listed.skills:

@@ -16,11 +16,9 @@ from shared.access.idempotency import (
     store_outcomes,
     take_key,
 )
-from shared.access.signing import is_same, sign
 from shared.db import get_content, get_github, get_kv, get_queue, get_settings, now
 from shared.errors import (
     ConditionFailed,
-    Conflict,
     Forbidden,
     LostLease,
     RequestError,
@@ -59,10 +57,18 @@ from shared.submissions.discovery import (
 )
 from shared.submissions.skill_source import UPLOADS, parse_repo_url, parse_slug, read_bundle
 from shared.submissions.submission_store import commit, create, find_by_identity, get_submission, get_submissions_fresh
+from shared.submissions.upload_tokens import (
+    is_abandoned,
+    is_current_token,
+    next_upload_token,
+    require_upload_token,
+    upload_token_of,
+)
 from shared.telemetry import logger
 
 SUBMITS_IN_FLIGHT = 5
 LONGEST_MESSAGE = 1000
+CLAIMED = "claimed anew: never published, and unchanged for 7 days"
 NEWER_RULES = "the rules have changed since it was refused"
 
 
@@ -279,6 +285,7 @@ def _draft(sender: Sender, source: str, path: str, skill_name: str, **more: str 
         updated_at=at,
         sent_by=sender.client,
         held_by=sender.holder,
+        run=1,
         **more,  # type: ignore[arg-type]  # all of them are optional texts
     )
 
@@ -317,7 +324,8 @@ async def _remembered(accepted: Accepted, idempotency: Idempotency | None) -> Ac
 async def _with_upload_token(accepted: Accepted) -> Accepted:
     if accepted.flag is not None:
         return accepted
-    return accepted._replace(upload_token=await _upload_token(accepted.submission.id))
+    token = await upload_token_of(accepted.submission.id)
+    return accepted._replace(upload_token=token if is_current_token(accepted.submission, token) else None)
 
 
 def _flag_of(existing: Submission) -> str:
@@ -329,7 +337,7 @@ def _flag_of(existing: Submission) -> str:
 async def _accept_bundle(slug: str, bundle: Files, sender: Sender, idempotency: Idempotency | None) -> Accepted:
     content_hash = await get_content().put_files(bundle)
     draft = _draft(sender, UPLOADS, look_alike(slug), f"{UPLOADS}/{slug}", content_hash=content_hash)
-    token = await _upload_token(draft.id)
+    token = await upload_token_of(draft.id)
     return await _accept(msgspec.structs.replace(draft, upload_token_hash=token_hash(token)), idempotency)
 
 
@@ -338,23 +346,22 @@ async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: st
     is_new = content_hash != existing.content_hash
     if not is_new and not _has_newer_rules(existing):
         return Accepted(existing, _flag_of(existing))
-    if is_new and (upload_token is None or not _owns(existing, upload_token)):
-        raise Conflict(
-            f"The name {existing.skill_name!r}, or one that looks like it, is taken by another upload."
-            " Choose another name, or send the `uploadToken` from the response to its first submission.",
-            code="name_taken",
-        )
+    is_claim = is_new and upload_token is None and is_abandoned(existing, now()) and _may_reopen(existing)
+    if is_new and not is_claim:
+        require_upload_token(existing, upload_token)
     if not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
     await get_content().put_files(bundle)
-    reason = "new content was submitted" if is_new else NEWER_RULES
+    token, set_ = await next_upload_token(existing) if is_claim else (None, {})
+    reason = CLAIMED if is_claim else "new content was submitted" if is_new else NEWER_RULES
     try:
-        return await _reopened(existing, sender, reason, content_hash=content_hash)
+        reopened = await _reopened(existing, sender, reason, content_hash=content_hash, **set_)
     except LostLease:  # it moved meanwhile: what it is now decides
         return await _resubmit_bundle(await get_submission(existing.id), bundle, upload_token, sender)
+    return reopened._replace(upload_token=token)
 
 
-async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: str) -> Accepted:
+async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: str | int) -> Accepted:
     """It counts against the share of the caller who sent it now, not of the first sender."""
     reopened = await commit(lambda at: reopen(existing, "system", at, reason, held_by=sender.holder, **set_))
     await send_or_leave_to_scan(reopened)
@@ -362,16 +369,9 @@ async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: s
 
 
 def _may_reopen(existing: Submission) -> bool:
-    """Whether changed content alone may reopen it, or only a person."""
+    """Whether changed content alone may reopen it, or only a person. What was transferred is submitted elsewhere."""
+    if existing.transferred_to:
+        return False
     if existing.state in PARKED_STATES:
         return existing.parked_by in ("rule", "judge")
     return existing.state in (*CATEGORIES["published"], State.REJECTED, State.TIER1_FAILED)
-
-
-def _owns(existing: Submission, upload_token: str) -> bool:
-    return is_same(existing.upload_token_hash or "", token_hash(upload_token))
-
-
-async def _upload_token(submission_id: str) -> str:
-    """Derived, not stored: a replay of the first request can repeat it, nothing else can."""
-    return await sign("upload", submission_id)

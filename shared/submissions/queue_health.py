@@ -18,6 +18,7 @@ from shared.storage.queue import Depth
 from shared.submissions.counters import Hour, Stats, drain_rate, get_hours, get_stats
 from shared.submissions.dead_letter_store import COUNTED, MANY, ManyLetters, count_dead_letters
 from shared.submissions.pause import Pause, find_pause
+from shared.submissions.repo_watch import SweepStatus, get_sweep_status
 from shared.submissions.submission_store import get_oldest_active, get_stuck_submissions
 from shared.telemetry import Watched, count, logger, measure_seconds
 
@@ -65,6 +66,7 @@ class QueueStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     depth: Depth | None
     dead_letters: int | ManyLetters
     oldest: list[Oldest]  # of each active state that has any
+    sweep: SweepStatus | None  # null: could not be read
     generated_at: datetime
     degraded: bool
 
@@ -107,8 +109,13 @@ async def github_warnings() -> list[str]:
 async def get_queue_status() -> QueueStatus:
     """For operators: paused or not, how full, how old."""
     at = now()
-    pause, stats, depth, letters, active = await asyncio.gather(
-        find_pause(), get_stats(), _find_depth(), count_dead_letters(), get_oldest_active()
+    pause, stats, depth, letters, active, sweep = await asyncio.gather(
+        find_pause(),
+        get_stats(),
+        _find_depth(),
+        count_dead_letters(),
+        get_oldest_active(),
+        _known(get_sweep_status()),
     )
     first = {one.state: one for one in reversed(active.submissions)}
     oldest = [Oldest(one.state, one.updated_at, _ms(at - one.updated_at)) for one in first.values()]
@@ -119,8 +126,9 @@ async def get_queue_status() -> QueueStatus:
         depth=depth,
         dead_letters=letters,
         oldest=sorted(oldest, key=lambda one: one.since),
+        sweep=sweep,
         generated_at=at,
-        degraded=stats.degraded or depth is None or bool(active.failed),
+        degraded=stats.degraded or sweep is None or depth is None or bool(active.failed),
     )
 
 

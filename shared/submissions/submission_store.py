@@ -13,6 +13,8 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, LostLease, NotFound, ShareUsedUp
+from shared.notifications.events import decision_event, event_puts
+from shared.records.runs import ends_run
 from shared.records.search_words import submission_words
 from shared.records.submissions import (
     ACTIVE_STATES,
@@ -52,6 +54,7 @@ from shared.storage.kv import (
     shard_of,
 )
 from shared.submissions.counters import count_change, count_held
+from shared.submissions.run_store import ended_run_put
 from shared.submissions.word_index import word_puts
 from shared.timing import FEED_TTL, FEED_WINDOW, SCAN_LIMIT, STORE_BUDGET
 
@@ -161,6 +164,13 @@ async def get_submissions_fresh(ids: Iterable[str]) -> Fresh:
 async def get_history(submission_id: str) -> list[HistoryEntry]:
     rows = await query_all(get_kv(), f"hist:{submission_id}")
     return [_ENTRY.decode(row.text) for row in rows]
+
+
+async def get_last_entry(submission: Submission) -> HistoryEntry:
+    doc = await get_kv().get(_history_key(submission.id, submission.seq))
+    if doc is None:
+        raise NotFound("The history of this submission is not complete.")
+    return _ENTRY.decode(doc)
 
 
 async def get_stuck_submissions(
@@ -309,6 +319,10 @@ def _identity_key(source: str, path: str) -> Key:
     return Key(f"unique:{source}", path)
 
 
+def _history_key(submission_id: str, seq: int) -> Key:
+    return Key(f"hist:{submission_id}", f"{seq:06d}")
+
+
 def _id_in(identity: str) -> str:
     submission_id: str = msgspec.json.decode(identity)["id"]
     return submission_id
@@ -346,8 +360,10 @@ def _writes(change: Change) -> list[Write]:
     record = _record_put(change)
     if not change.entries:
         return [record]
-    history = [Put(Key(f"hist:{change.after.id}", f"{e.seq:06d}"), encode(e)) for e in change.entries]
-    return [record, *history, *count_change(change), *count_held(change), _feed_put(change.after)]
+    history = [Put(_history_key(change.after.id, e.seq), encode(e)) for e in change.entries]
+    ended = [ended_run_put(change.before)] if change.before and ends_run(change) else []
+    told = [*event_puts(decision_event(change)), _feed_put(change.after)]
+    return [record, *history, *ended, *count_change(change), *count_held(change), *told]
 
 
 def _raise_if_held(error: ConditionFailed, writes: Sequence[Write]) -> None:

@@ -14,7 +14,7 @@ from shared.evidence.block_evidence import BlockEvidence, marks_of, read_evidenc
 from shared.evidence.blocklist import band_keys, find_entry, similar_in
 from shared.evidence.receipt_store import NEAR_DUPLICATE, SHARED_TEXT, read_receipt, receipt_key
 from shared.marketplace.near_copies import find_near_copy, near_copy_keys
-from shared.marketplace.skill_store import get_versions
+from shared.marketplace.skill_store import find_skill, get_versions
 from shared.records.skills import Skill, SkillVersion
 from shared.scanner import Finding, ScanReport, finding_for, rule_set_version
 from shared.scanner.report import Action, most_serious_first
@@ -47,11 +47,17 @@ async def with_likeness(
         raise Unavailable("The signatures of other content could not be read.")
     report = await _with_blocked(report, skill, similar_in(read.found, signature), is_published)
     copy = newcomer and find_near_copy(read.found, signature, newcomer.name, skill.published_at if skill else None)
-    if not (newcomer and copy):
+    if not (newcomer and copy) or await _was_transferred(copy.original.name, newcomer.name):
         return report
     from shared.verification.clones import clone_finding  # here: it loads the matcher
 
     return report.adding([await clone_finding(*newcomer, report, copy)])
+
+
+async def _was_transferred(original: str, name: str) -> bool:
+    """Its owner moved it here: then it is no copy."""
+    skill = await find_skill(original)
+    return skill is not None and (skill.transferred_to or "").lower() == name.lower()
 
 
 async def _with_blocked(

@@ -3,6 +3,7 @@ verdict blocks a skill."""
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,11 +16,12 @@ from shared.evidence.receipt_store import (
     read_receipt,
     receipt_key,
     receipt_put,
-    receipt_puts,
+    rescan_puts,
 )
 from shared.marketplace.skill_admin import block_by_rule
 from shared.marketplace.skill_store import enumerate_published_skills, put_rescanned
 from shared.records.skills import Skill
+from shared.records.submissions import Submission
 from shared.scanner import ScanReport, rule_set_version
 from shared.storage.documents import encode
 from shared.storage.kv import Key, Put
@@ -80,10 +82,11 @@ async def rescan_published(limit: int = RESCAN_LIMIT, longest: timedelta = LONGE
 
 async def rescan(skill: Skill) -> Rescanned:
     """From the stored bytes. The new receipt is written either way."""
-    receipt, clearance = await _scan_again(skill)
+    receipt, evidence = await _scan_again(skill)
+    clearance, submission = evidence.clearance, evidence.submission
     report = receipt.report
     worse = is_worse(report, skill) and not (clearance and clearance.covers(receipt))
-    puts = receipt_puts(receipt, skill.submission_id) if worse else [receipt_put(receipt)]
+    puts = rescan_puts(receipt, submission) if worse and submission else [receipt_put(receipt)]
     await get_kv().transact(lambda: puts)
     if worse:
         learned: dict[str, str | int] = {"rule_set": receipt.rule_set, "verdict": report.verdict, "score": report.score}
@@ -110,7 +113,16 @@ async def _from_last_position(skills: Sequence[Skill]) -> list[Skill]:
     return [*(s for s in by_name if s.name > after), *(s for s in by_name if s.name <= after)]
 
 
-async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
+class _Evidence(NamedTuple):
+    """Of exactly the published content, whatever its author has sent since."""
+
+    submission: Submission | None
+    unscanned: str  # what no scan could read
+    receipts: list[Receipt]  # the latest rules first
+    clearance: Clearance | None
+
+
+async def _scan_again(skill: Skill) -> tuple[Receipt, _Evidence]:
     """What the judge said of this content, and what only its source could see, stays true under newer rules."""
     started_at = now()
     files = await get_content().get_files(skill.content_hash)
@@ -119,8 +131,9 @@ async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
         raise Unavailable(f"It could not be scanned again: {scanned.unfinished}.")
     report = await with_likeness(scanned, skill, is_published=True)
     # After the scan, which takes its time: a worker may have had the same content judged meanwhile.
-    unscanned, receipts, clearance = await _evidence_of(skill)
-    if unscanned and receipts:
+    evidence = await _evidence_of(skill)
+    receipts = evidence.receipts
+    if evidence.unscanned and receipts:
         seen_at_source = [finding for finding in receipts[0].report.findings if finding.rule in SOURCE_RULES]
         unread = [why for why in receipts[0].report.incomplete if why != receipts[0].report.unfinished]
         report = report.adding(seen_at_source, unread)
@@ -131,15 +144,13 @@ async def _scan_again(skill: Skill) -> tuple[Receipt, Clearance | None]:
         ended_at=now(),
         report=report,
         commit=skill.commit,
-        unscanned=unscanned,
+        unscanned=evidence.unscanned,
         judgement=next((known.judgement for known in receipts if known.judgement), None),
     )
-    return receipt, clearance
+    return receipt, evidence
 
 
-async def _evidence_of(skill: Skill) -> tuple[str, list[Receipt], Clearance | None]:
-    """Of exactly this content, whatever its author has sent since: what no scan could read, its receipts, the latest
-    rules first, and what a person cleared."""
+async def _evidence_of(skill: Skill) -> _Evidence:
     content_hash = skill.content_hash
     submission = await find_submission(skill.submission_id)
     is_same = submission is not None and submission.content_hash == content_hash
@@ -151,4 +162,4 @@ async def _evidence_of(skill: Skill) -> tuple[str, list[Receipt], Clearance | No
         raise Unavailable("What is known of this content could not be read.")
     receipts = [read_receipt(read.found[key]) for key in dict.fromkeys(keys) if key in read.found]
     clearance = await find_clearance(read.found, skill.name, content_hash, skill.submission_id)
-    return decided.unscanned, receipts, clearance
+    return _Evidence(submission, decided.unscanned, receipts, clearance)

@@ -129,6 +129,8 @@ def counter_name(name: str) -> str:
 
 
 def actor_name(actor: str) -> str:
+    if actor.startswith("owner:"):
+        return f"{actor.removeprefix('owner:')} (owner)"
     name = actor.removeprefix("admin:")
     return f"{name} (admin)" if name != actor else ACTORS.get(actor, actor)
 

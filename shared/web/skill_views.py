@@ -75,6 +75,12 @@ class SkillView(NamedTuple):
     copy_of: str | None
     is_yanked: bool
     block_reason: str | None
+    changed_hands: bool
+    is_source_gone: bool
+    withdrawn: str | None
+    notice: str | None
+    successor: str | None
+    transferred_from: str | None
 
 
 class VersionView(NamedTuple):
@@ -149,6 +155,12 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         copy_of=skill.copy_of,
         is_yanked=skill.is_yanked,
         block_reason=skill.block_reason,
+        changed_hands=skill.changed_hands,
+        is_source_gone=skill.is_source_gone,
+        withdrawn=skill.withdrawn,
+        notice=skill.notice,
+        successor=skill.successor,
+        transferred_from=skill.transferred_from,
     )
 
 
@@ -214,9 +226,10 @@ def _trust_factors(skill: Skill, counts: SkillCounts | None, at: datetime) -> li
 
 
 def _community_text(skill: Skill, community: Community, is_known: bool) -> str:
+    reports = "has confirmed reports" if community.has_confirmed_report else "no confirmed reports"
     facts = [
         "blocked" if skill.is_blocked else "previously blocked" if community.was_ever_blocked else "never blocked",
-        "reports unknown" if not is_known else "has open reports" if community.has_open_report else "no open reports",
+        reports if is_known else "reports unknown",
         f"{'over' if community.age > OLD_ENOUGH else 'under'} {OLD_ENOUGH.days} days old",
         labels.counted(community.installs, "install") if is_known else "installs unknown",
     ]

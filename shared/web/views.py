@@ -11,6 +11,7 @@ import msgspec
 
 from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
+from shared.records.runs import split_runs
 from shared.records.submissions import (
     CATEGORY_OF,
     LEASED_STATES,
@@ -121,6 +122,7 @@ def submission_view(
         "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
+        "runs": split_runs(history),
     }
 
 

@@ -1,6 +1,9 @@
 """The running platform with a stub GitHub on loopback: what each repository promises, and nothing left on disk."""
 
+import hashlib
+import hmac
 import http.client
+import json
 import random
 import re
 import time
@@ -9,7 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import web
 
+from tests.support.loopback import LoopbackServer
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 from tests.support.tarballs import Member, packed, tar
@@ -49,7 +54,7 @@ def quick_platform(tmp_path_factory, github):
     """Two minutes until the next try become twelve seconds."""
     directory = tmp_path_factory.mktemp("quick")
     vendor = {"VENDORS": f"trusted:{VENDOR_ID}"}
-    running = Platform.start(directory, GITHUB_API_URL=github.url, TIME_SCALE="0.1", **vendor)
+    running = Platform.start(directory, GITHUB_API_URL=github.url, TIME_SCALE="0.1", WEBHOOK_LOOPBACK="true", **vendor)
     yield running
     running.kill()
 
@@ -266,3 +271,50 @@ def open_gate(github) -> None:
     connection.request("GET", "/repos/acme/waiting")
     assert connection.getresponse().status == 200
     connection.close()
+
+
+class Receiver(LoopbackServer):
+    """An owner's webhook."""
+
+    def __init__(self) -> None:
+        app = web.Application()
+        app.router.add_post("/hook", self._answer)
+        super().__init__(app)
+        self.events: list[dict] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.bodies.append(await request.read())
+        self.headers.append(dict(request.headers))
+        self.events.append(json.loads(self.bodies[-1]))
+        return web.Response(status=204)
+
+
+def test_an_owner_is_told_and_a_repository_that_changes_hands_is_held_within_a_tick(quick_platform, github):
+    platform, repo = quick_platform, github.repo("lost/skills", {"pdf/SKILL.md": skill_md("pdf")}, id=8001)
+    address = f"{GITHUB}/lost/skills"
+    _, challenge = platform.json("POST", "/api/v1/owners/challenges", {"repoUrl": address})
+    repo.commit({"pdf/SKILL.md": skill_md("pdf"), ".vskill-owner": challenge["word"]})
+    _, proof = platform.json("POST", "/api/v1/owners/proofs", {"challengeId": challenge["challengeId"]})
+    owner = {"authorization": f"Bearer {proof['token']}"}
+    with Receiver() as receiver:
+        status, hook = platform.json("POST", "/api/v1/owner/webhook", {"url": f"{receiver.url}/hook"}, headers=owner)
+        assert status == 201, hook
+        published = accepted(platform, {"repoUrl": address, "skillPath": "pdf"})
+        ended(platform, published, "PUBLISHED")
+        github.repo("lost/skills", {"pdf/SKILL.md": skill_md("pdf")}, id=8002)  # the name belongs to somebody else now
+        types = eventually(lambda: len(seen := [e["type"] for e in receiver.events]) > 1 and seen, 120)
+        assert types == ["submission.published", "skill.changed_hands"]
+        stamp, signature = (receiver.headers[0][f"x-vskill-{name}"] for name in ("timestamp", "signature"))
+        signed = stamp.encode() + b"." + receiver.bodies[0]
+        assert signature == "v1=" + hmac.new(hook["secret"].encode(), signed, hashlib.sha256).hexdigest()
+    check = platform.json("GET", "/api/v1/blocklist/check?name=lost/skills/pdf")[1]
+    assert check["changedHands"] is True
+    assert "changed hands" in platform.request("GET", "/skills/lost/skills/pdf")[2].decode()
+    assert platform.json("GET", "/api/v1/skills?author=lost")[1]["skills"] == []
+    feed = platform.request("GET", "/feeds/owners/lost/skills")[2].decode()
+    assert feed.index("Changed hands: lost/skills/pdf") < feed.index("Published: lost/skills/pdf 1.0.0")
+    assert f"/submissions/{published}/runs/1" in feed
+    _, told = platform.json("GET", "/api/v1/owner/notifications", headers=owner)
+    assert [one["status"] for one in told["deliveries"]] == ["delivered", "delivered"]

@@ -8,6 +8,8 @@ import msgspec
 
 from shared.submissions.admission import Room
 from tests.faults.guards import Guard
+from tests.faults.notification_guards import NOTIFICATION_GUARDS
+from tests.faults.owner_guards import OWNER_GUARDS
 from tests.faults.switches import always, in_result, no_effect, value, within
 
 SHARED = "tests/integration/test_shared_repositories.py::"
@@ -179,6 +181,8 @@ def _another_each_time(original):
 
 
 ATTACK_GUARDS = [
+    *OWNER_GUARDS,
+    *NOTIFICATION_GUARDS,
     Guard("an artifact has its digest", {"shared.marketplace.artifacts:_is_intact": always(True)}),
     Guard(
         "blocked content is withheld",

@@ -1,7 +1,9 @@
 """S16: every route of the template × who asks. What each route needs is written down here once more, by hand, so that a
-wrong declaration is caught; a route that is not written down fails."""
+wrong declaration is caught; a route that is not written down fails. The submission and the skill of the paths belong to
+acme/skills: another owner is refused."""
 
 import importlib
+import json
 import re
 from datetime import timedelta
 
@@ -11,7 +13,9 @@ from functions.html.responses import error_page
 from functions.http.operations import Operation
 from functions.http.routes import answer_event
 from local.cloudformation import load
+from shared.access.auth import sha256_of
 from tests.support.memory import ADMIN_TOKEN, memory_env, within
+from tests.support.owners import owned_skill, owned_submission, stored_owner_token
 from tests.support.route_calls import an_event
 from tests.support.template_checks import ROOT, routes_of
 
@@ -20,7 +24,10 @@ WHO = {
     "a wrong token": {"authorization": "Bearer wrong"},
     "reviewer": {"authorization": f"Bearer {ADMIN_TOKEN}-reviewer"},
     "admin": {"authorization": f"Bearer {ADMIN_TOKEN}-admin"},
+    "owner": {},  # with a token of their own for each store
+    "other owner": {},
 }
+OWNERS = {"owner": ("acme/skills", 1000), "other owner": ("other/skills", 2000)}
 ADMIN = "/api/v1/admin"
 # A reviewer reads, and decides about what waits for a person. Everything else is for admins.
 ROLES = {
@@ -34,6 +41,9 @@ ROLES = {
     f"POST {ADMIN}/submissions/{{id}}/block": "admin",
     f"POST {ADMIN}/submissions/{{id}}/unblock": "admin",
     f"POST {ADMIN}/submissions/{{id}}/dequeue": "admin",
+    f"GET {ADMIN}/appeals": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/appeals/{{appeal}}/answer": "reviewer",
+    f"GET {ADMIN}/false-alarms": "reviewer",
     f"GET {ADMIN}/dead-letters": "reviewer",
     f"POST {ADMIN}/dead-letters/retry-all": "admin",
     f"POST {ADMIN}/dead-letters/{{id}}/retry": "reviewer",
@@ -49,6 +59,7 @@ ROLES = {
     },
     f"POST {ADMIN}/skills/rescan": "admin",
     f"GET {ADMIN}/reports": "reviewer",
+    f"POST {ADMIN}/reports/{{id}}/confirm": "reviewer",
     f"POST {ADMIN}/reports/{{id}}/settle": "admin",
     f"GET {ADMIN}/audit": "reviewer",
     f"POST {ADMIN}/rebuild-index": "admin",
@@ -58,18 +69,48 @@ ROLES = {
     f"GET {ADMIN}/tokens": "reviewer",
     f"POST {ADMIN}/tokens/{{id}}/revoke": "admin",
 }
+# With an owner token for any repository: it is about the caller's own, which the token names.
+OF_ANY_OWNER = {
+    "GET /api/v1/owner/tokens",
+    "POST /api/v1/owner/tokens",
+    "GET /api/v1/owner/notifications",
+    "POST /api/v1/owner/webhook",
+    "POST /api/v1/owner/webhook/remove",
+    "GET /api/v1/owner/submissions",
+}
+# About a submission, skill or token of acme/skills, with a body that would be accepted.
+OF_ITS_OWNER: dict[str, dict] = {
+    "POST /api/v1/owner/tokens/{id}/revoke": {},
+    **{f"POST /api/v1/owner/submissions/{{id}}/{verb}": {"reason": "because"} for verb in ("cancel", "reopen")},
+    "POST /api/v1/owner/submissions/{id}/appeals": {"points": [{"why": "because"}]},
+    **{
+        f"POST /api/v1/owner/skills/{{owner}}/{{repo}}/{{skill}}/{verb}": {"reason": "because"}
+        for verb in ("rescan", "withdraw", "restore", "undeprecate")
+    },
+    "POST /api/v1/owner/skills/{owner}/{repo}/{skill}/deprecate": {"sentence": "Use another one."},
+    "POST /api/v1/owner/skills/{owner}/{repo}/{skill}/transfer": {"reason": "because", "targetToken": "TOKEN"},
+}
 SIGNED = {
     "POST /api/v1/internal/scans/claim",
     "POST /api/v1/internal/scans/files",
     "POST /api/v1/webhooks/scan-results",
 }
-PUBLIC_API = re.compile(r"/api/v1/(submissions|skills|queue|blocklist|stats|health|openapi\.json)(/.*)?")
-PUBLIC_PAGES = re.compile(r"/|/\.well-known/[a-z-]+\.json|/(queue|submit|skills|submissions|docs|assets|theme)(/.*)?")
+PUBLIC_API = re.compile(r"/api/v1/(submissions|skills|owners|queue|blocklist|stats|health|openapi\.json)(/.*)?")
+PUBLIC_PAGES = re.compile(
+    r"/|/\.well-known/[a-z-]+\.json|/(queue|submit|skills|submissions|docs|assets|theme|feeds)(/.*)?"
+)
 # For programs that install skills: public and read-only, like the pages.
 PUBLIC_CLIENTS = re.compile(
     r"/api/search|/mcp|/\.well-known/clawhub\.json|/marketplace\.json|/(artifacts|clawhub|marketplace|npm)/.*"
     r"|/\{owner\}/\{repo\}/(\{skill\}/(\{version\}/)?)?\.well-known/agent-skills/index\.json"
 )
+LET_IN = {
+    "reviewer": ("reviewer", "admin"),
+    "admin": ("admin",),
+    "an owner": tuple(OWNERS),
+    "its owner": ("owner",),
+    "a signature": (),
+}
 PATHS = {"id": "sub_" + "0" * 26, "proxy": "nobody/nothing/none", "name": "none"}
 
 ROUTES = routes_of(load(ROOT / "template.yaml"))
@@ -82,7 +123,11 @@ def needs(route: str) -> str:
         return ROLES[route]
     if route in SIGNED:
         return "a signature"
-    if path.startswith("/admin"):
+    if route in OF_ANY_OWNER:
+        return "an owner"
+    if route in OF_ITS_OWNER:
+        return "its owner"
+    if path.startswith(("/admin", "/owner")):
         return "a session"
     public = (PUBLIC_API, PUBLIC_PAGES, PUBLIC_CLIENTS)
     if route == "$default" or any(paths.fullmatch(path) for paths in public):
@@ -92,17 +137,33 @@ def needs(route: str) -> str:
 
 async def ask(env, module: str, route: str, who: str) -> int:
     parameters = {name: PATHS.get(name, "none") for name in re.findall(r"\{(\w+)\+?\}", route)}
-    path = re.sub(r"\{(\w+)\+?\}", lambda match: parameters[match[1]], route.partition(" ")[2] or "/nowhere")
     headers = WHO[who] | {"content-type": "application/json"}
-    event = an_event(route, path, parameters, b"{}", headers, [])
+    if route in OF_ITS_OWNER:
+        parameters |= await _owned_subjects(env, route)
+    if who in OWNERS:
+        headers["authorization"] = f"Bearer {await stored_owner_token(env, *OWNERS[who])}"
+    target = await stored_owner_token(env, "acme/new", 3000)  # where a skill is transferred to
+    body = json.dumps(OF_ITS_OWNER.get(route, {})).replace("TOKEN", target).encode()
+    path = re.sub(r"\{(\w+)\+?\}", lambda match: parameters[match[1]], route.partition(" ")[2] or "/nowhere")
+    event = an_event(route, path, parameters, body, headers, [])
     event["requestContext"]["http"]["method"] = route.partition(" ")[0]
     routes = importlib.import_module(module).ROUTES
     answer = await within(env, lambda: answer_event(event, routes, error_page, timedelta(seconds=30)))
     return answer["statusCode"]
 
 
+async def _owned_subjects(env, route: str) -> dict[str, str]:
+    """What the path names, there for its owner to act on."""
+    if "/tokens/" in route:
+        return {"id": sha256_of(await stored_owner_token(env, *OWNERS["owner"]))[:12]}
+    if "/submissions/" in route:
+        return {"id": (await owned_submission(env)).id}
+    await owned_skill(env)
+    return {"owner": "acme", "repo": "skills", "skill": "pdf"}
+
+
 def is_let_in(need: str, who: str) -> bool:
-    return need == "nothing" or (need == "reviewer" and who in ("reviewer", "admin")) or (need, who) == ("admin",) * 2
+    return who in LET_IN.get(need, WHO)
 
 
 @pytest.mark.requirement("S16")
@@ -116,6 +177,8 @@ async def test_every_route_lets_in_whom_it_should_and_nobody_else(module, route)
             assert status == 200 if route.startswith("GET ") else status in (400, 401, 403, 415), (who, status)
         elif is_let_in(need, who):
             assert status not in (401, 403), (who, status)
+        elif (need, who) == ("its owner", "other owner"):
+            assert status in (403, 404), (who, status)  # 404: of another's tokens not even the ids are told
         else:
             assert status == (403 if need == "admin" and who == "reviewer" else 401), (who, status)
 
@@ -127,6 +190,7 @@ def test_the_declaration_says_the_same(module, route):
     if not isinstance(declared, Operation):
         return
     assert declared.role == (needs(route) if needs(route) in ("reviewer", "admin") else None)
+    assert declared.owned == (needs(route) in ("an owner", "its owner"))
     assert declared.signed == (route if needs(route) == "a signature" else None)
 
 
@@ -139,4 +203,4 @@ def test_a_route_nobody_thought_of_is_noticed():
 
 @pytest.mark.requirement("S16")
 def test_there_is_a_door_of_every_kind():
-    assert {needs(route) for _, route in ROUTES} == {"nothing", "a session", "a signature", "reviewer", "admin"}
+    assert {needs(route) for _, route in ROUTES} == {"nothing", "a session", *LET_IN}

@@ -24,6 +24,8 @@ WHERE_IT_HAPPENS = {
     Watched.JUDGE_ERRORS,
     Watched.INTERNAL_ERRORS,
     Watched.GITHUB_QUOTA_LEFT,
+    Watched.SWEEP_LAG,
+    Watched.NOTIFICATION_LAG,
 }
 
 

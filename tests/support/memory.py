@@ -263,6 +263,34 @@ class MemoryQueue:
             raise Unavailable("The queue does not answer.")
 
 
+class MemoryBodies:
+    """A queue whose messages are up to its users."""
+
+    def __init__(self) -> None:
+        self.bodies: list[str] = []
+        self.is_down = False
+
+    async def send_body(self, body: str) -> None:
+        await asyncio.sleep(0)
+        if self.is_down:
+            raise Unavailable("The queue does not answer.")
+        self.bodies.append(body)
+
+
+class MemoryWebhooks:
+    """Receivers of webhooks: `answer` may raise DeliveryFailed, or wait."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, bytes, dict[str, str]]] = []
+
+    async def answer(self, url: str) -> None:
+        await asyncio.sleep(0)
+
+    async def post(self, url: str, body: bytes, headers) -> None:
+        await self.answer(url)
+        self.received.append((url, body, dict(headers)))
+
+
 class FixedSecrets:
     receipt_key: str | None = None  # set by tests of signed receipts
 
@@ -271,6 +299,9 @@ class FixedSecrets:
 
     async def get_session_key(self) -> str:
         return "s" * 64
+
+    async def get_owner_session_key(self) -> str:
+        return "o" * 64
 
     async def get(self) -> SecretValues:
         tokens = [
@@ -354,6 +385,8 @@ def memory_env(kv_type: type[MemoryKV] = MemoryKV, bedrock=no_judge, **settings)
         scans=ScansInThreads(),
         settings=chosen,
         clock=clock,
+        webhooks=MemoryWebhooks(),
+        notifications=MemoryBodies(),
     )
 
 

@@ -32,13 +32,14 @@ class ForkingClient:
     def restore_next(self) -> None:
         state = random.getstate()
         report(sockets=len(open_sockets()), has_processes=has_children())
+        failed = 0
         for _ in range(COPIES):
             pid = os.fork()
             if pid == 0:
                 random.setstate(state)  # Python reseeds it after a fork; nothing does after a restore
                 return
-            os.waitpid(pid, 0)
-        os._exit(0)
+            failed |= os.waitpid(pid, 0)[1]
+        os._exit(1 if failed else 0)
 
 
 def main(*options: str) -> None:

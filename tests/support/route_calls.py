@@ -7,12 +7,22 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from functions import admin_api, admin_pages, pages, registry, skills_api, submissions_api, webhooks
+from functions import (
+    admin_api,
+    admin_pages,
+    owner_api,
+    owner_pages,
+    pages,
+    registry,
+    skills_api,
+    submissions_api,
+    webhooks,
+)
 from functions.html.responses import error_page
 from functions.http.routes import answer_event
 from tests.support.memory import within
 
-FUNCTIONS = (submissions_api, skills_api, admin_api, webhooks, pages, admin_pages, registry)
+FUNCTIONS = (submissions_api, skills_api, admin_api, owner_api, owner_pages, webhooks, pages, admin_pages, registry)
 
 
 class Response(NamedTuple):
@@ -63,7 +73,7 @@ async def call(
     event = an_event(route, path, parameters, body, headers, list(cookies))
     event["requestContext"]["http"] |= {"method": method or route.partition(" ")[0], "sourceIp": source_ip}
     function = next(function for function in FUNCTIONS if route in function.ROUTES)
-    explain = error_page if function in (pages, admin_pages) else None
+    explain = error_page if function in (pages, admin_pages, owner_pages) else None
     answer = await within(env, lambda: answer_event(event, function.ROUTES, explain, timedelta(seconds=30)))
     raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
     packed = answer["headers"].get("content-encoding") == "gzip"

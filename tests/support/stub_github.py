@@ -24,6 +24,13 @@ from tests.support.loopback import LoopbackServer
 from tests.support.stub_repo import StubRepo, blob_of, sha_of
 from tests.support.tarballs import Member, packed, tar
 
+_SET = (
+    ("id", "id"),
+    ("owner_id", "ownerId"),
+    ("private", "private"),
+    ("archived", "archived"),
+    ("pushed_at", "pushedAt"),
+)
 FAULTS = ("quota", "429", "429-after", "403", "401", "500", "slow", "hang", "reset", "truncated", "elsewhere", "junk")
 
 
@@ -127,7 +134,7 @@ class StubGitHub(LoopbackServer):
         return {"heads": made}
 
     def _make(self, order: dict[str, Any]) -> dict[str, str]:
-        more = {k: order[j] for k, j in (("id", "id"), ("owner_id", "ownerId"), ("private", "private")) if j in order}
+        more = {k: order[j] for k, j in _SET if j in order}
         repo = self.repos.get(order["fullName"].lower()) or self.repo(order["fullName"], **more)
         sha = repo.commit(order.get("files", {}), links=order.get("links", {}))
         if "members" in order or "padding" in order:
@@ -155,7 +162,7 @@ class StubGitHub(LoopbackServer):
             await self._gates[kind].pass_through()
         if self.latency:
             await asyncio.sleep(self.latency)
-        response = await self._fault(kind, request, handle) or await handle()
+        response = await self._fault(kind, request, handle) or _unless_known(request, await handle())
         asked.status = response.status
         return response
 
@@ -172,11 +179,11 @@ class StubGitHub(LoopbackServer):
             case ["_codeload", owner, name, sha]:
                 return "codeload", lambda: self._named(f"{owner}/{name}", self._codeload, sha)
             case ["repos", owner, name, *rest]:
-                kind, handle, *args = self._about(rest)
+                kind, handle, *args = self._about(rest, request)
                 return kind, lambda: self._named(f"{owner}/{name}", handle, *args)
         return "unknown", lambda: self._named("", self._repo)
 
-    def _about(self, rest: list[str]) -> tuple:
+    def _about(self, rest: list[str], request: web.Request) -> tuple:
         match rest:
             case []:
                 return "repo", self._repo
@@ -192,6 +199,8 @@ class StubGitHub(LoopbackServer):
                 return "commit", self._tagged, "/".join(tag)
             case ["compare", *pair]:
                 return "compare", self._compare, "/".join(pair)
+            case ["contents", *path]:
+                return "contents", self._contents, "/".join(path), request.query.get("ref", "")
             case ["tarball", sha]:
                 return "tarball", self._tarball, sha
         return "unknown", self._unknown
@@ -218,8 +227,8 @@ class StubGitHub(LoopbackServer):
                 "owner": {"login": owner, "id": repo.owner_id},
                 "private": repo.private,
                 "default_branch": repo.default_branch,
-                "pushed_at": "2026-01-01T00:00:00Z",
-                "archived": False,
+                "pushed_at": repo.pushed_at,
+                "archived": repo.archived,
                 "stargazers_count": repo.stars,
             }
         )
@@ -251,6 +260,14 @@ class StubGitHub(LoopbackServer):
             return self._json({"message": "Not Found"}, 404)
         content = base64.encodebytes(found[0]).decode()
         return self._json({"sha": sha, "size": len(found[0]), "encoding": "base64", "content": content})
+
+    async def _contents(self, repo: StubRepo, path: str, ref: str) -> web.Response:
+        """Of any commit that GitHub knows, a fork's too."""
+        commit = repo.commits.get(ref)
+        if commit is None or path not in commit.files:
+            return self._json({"message": "Not Found"}, 404)
+        content = base64.encodebytes(commit.files[path]).decode()
+        return self._json({"type": "file", "encoding": "base64", "size": len(commit.files[path]), "content": content})
 
     async def _tagged(self, repo: StubRepo, tag: str) -> web.Response:
         if tag not in repo.tags:
@@ -333,6 +350,18 @@ async def _broken_body(request: web.Request, whole: web.Response, drips: bool) -
 def _ref_answer(repo: StubRepo, kind: str, name: str, sha: str) -> dict[str, Any]:
     object_ = {"sha": sha, "type": "tag" if sha in repo.annotated else "commit"}
     return {"ref": f"refs/{kind}/{name}", "object": object_}
+
+
+def _unless_known(request: web.Request, response: web.Response) -> web.Response:
+    """As GitHub does: an ETag of the body, and 304 for who has it."""
+    if response.status != 200 or response.content_type != "application/json" or not isinstance(response.body, bytes):
+        return response
+    etag = f'W/"{hashlib.sha256(response.body).hexdigest()}"'
+    response.headers["etag"] = etag
+    if request.headers.get("if-none-match") != etag:
+        return response
+    quota = {name: value for name, value in response.headers.items() if name.lower().startswith("x-ratelimit")}
+    return web.Response(status=304, headers={**quota, "etag": etag})
 
 
 def _noise(size: int) -> bytes:

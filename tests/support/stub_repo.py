@@ -24,6 +24,8 @@ class StubRepo:
     default_branch: str = "main"
     private: bool = False
     stars: int = 7
+    archived: bool = False
+    pushed_at: str = "2026-01-01T00:00:00Z"
     commits: dict[str, Commit] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)

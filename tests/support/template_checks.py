@@ -26,14 +26,31 @@ GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function
 # --- who reads which setting ----------------------------------------------------------------------------------------
 
 SET_BY_LAMBDA = {"AWS_REGION", "AWS_LAMBDA_FUNCTION_NAME"}
-LOCAL_ONLY = {"AWS_ENDPOINT_URL", "SECRETS_FILE", "SESSION_SECRET_FILE", "RECEIPT_SECRET_FILE", "TIME_SCALE"}
+LOCAL_ONLY = {
+    "AWS_ENDPOINT_URL",
+    "SECRETS_FILE",
+    "SESSION_SECRET_FILE",
+    "OWNER_SESSION_SECRET_FILE",
+    "RECEIPT_SECRET_FILE",
+    "TIME_SCALE",
+}
 PUBLISHING = ["AdminApi", "AdminPages", "Consumer", "StuckScan"]
 # With the key of admin sessions any function could sign one, with that of receipts any receipt.
 ONLY_FOR = {
     "SESSION_SECRET_ID": ["AdminPages"],
+    "OWNER_SESSION_SECRET_ID": ["OwnerPages"],
     "RECEIPT_SECRET_ID": PUBLISHING,
     "ADMIN_TOKEN_SECRET_ID": ["AdminApi", "AdminPages"],
-    "GITHUB_TOKEN_SECRET_ID": ["AdminPages", "Consumer", "Pages", "SkillsApi", "SubmissionsApi"],
+    "GITHUB_TOKEN_SECRET_ID": [
+        "AdminPages",
+        "Consumer",
+        "OwnerApi",
+        "OwnerPages",
+        "Pages",
+        "SkillsApi",
+        "SubmissionsApi",
+        "Sweep",
+    ],
 }
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 
@@ -41,7 +58,16 @@ INDEXES = {"list": {"row"}, "state": {"row"}, "due": None}  # what each carries 
 ALARM = "AWS::CloudWatch::Alarm"
 STACK_NAME = {"Ref": "AWS::StackName"}
 ALARM_ACTIONS = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
-RETAINED = ("Table", "Content", "Secret", "SessionSecret", "ReceiptSecret", "AdminTokens", "GitHubTokens")
+RETAINED = (
+    "Table",
+    "Content",
+    "Secret",
+    "SessionSecret",
+    "OwnerSessionSecret",
+    "ReceiptSecret",
+    "AdminTokens",
+    "GitHubTokens",
+)
 
 
 def problems_of(template: Template) -> Problems:
@@ -106,7 +132,7 @@ def packaging_problems(template: Template) -> Problems:
 def timing_problems(template: Template) -> Problems:
     queue, letters = _properties(template, "SubmissionQueue"), _properties(template, "DeadLetters")
     functions = dict(functions_of(template))
-    scan = next((event.get("Schedule") for event in _events(functions["StuckScan"], "Schedule")), None)
+    scan = _schedule(functions["StuckScan"])
     numbers = [
         ("the consumer's timeout", functions["Consumer"]["Timeout"], timing.CONSUMER_TIMEOUT),
         ("the queue's visibility timeout", queue.get("VisibilityTimeout"), timing.VISIBILITY_TIMEOUT),
@@ -114,6 +140,7 @@ def timing_problems(template: Template) -> Problems:
         ("the dead letters' retention", letters.get("MessageRetentionPeriod"), timedelta(days=14)),
         ("an API function's timeout", template["Globals"]["Function"]["Timeout"], timing.API_TIMEOUT),
         ("the period of the stuck scan", _seconds_of_rate(scan), timing.SCAN_PERIOD),
+        ("the period of the sweep", _seconds_of_rate(_schedule(functions["Sweep"])), timing.SWEEP_PERIOD),
     ]
     problems = [
         f"{what} is {value}, shared/timing.py says {wanted.total_seconds():.0f}"
@@ -207,7 +234,7 @@ def safety_problems(template: Template) -> Problems:
     ]
     if "AccessControl" in bucket or "WebsiteConfiguration" in bucket:
         problems.append("the bucket is open to others")
-    for name, key in (("Secret", "signingKey"), ("SessionSecret", "sessionKey")):
+    for name, key in (("Secret", "signingKey"), ("SessionSecret", "sessionKey"), ("OwnerSessionSecret", "sessionKey")):
         secret = _properties(template, name)
         if "SecretString" in secret or secret.get("GenerateSecretString", {}).get("GenerateStringKey") != key:
             problems.append(f"the key in {name} is not generated")
@@ -311,6 +338,10 @@ def _events(function: Template, type_: str) -> list[dict[str, Any]]:
     return [event["Properties"] for event in function.get("Events", {}).values() if event["Type"] == type_]
 
 
+def _schedule(function: Template) -> str | None:
+    return next((event.get("Schedule") for event in _events(function, "Schedule")), None)
+
+
 def _route(event: Mapping[str, Any]) -> str:
     return f"{event['Method'].upper()} {event['Path']}" if "Path" in event else "$default"
 
@@ -328,6 +359,7 @@ def _find_handler(handler: str) -> Any:
 
 _EXAMPLES = {
     "STAGE": "local",
+    "WEBHOOK_LOOPBACK": "false",
     "ALLOW_UPLOADS": "true",
     "GITHUB_API_URL": "https://api.github.com",
     "VENDORS": "octocat:583231",

@@ -56,6 +56,21 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
         "AdminTokens": {"secretsmanager:GetSecretValue"},
     },
+    "OwnerApi": {
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # challenges that were met
+        "Content/content/*": {"s3:GetObject"},  # rescans
+        "SubmissionQueue": {"sqs:SendMessage"},  # what an owner reopens
+        "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
+    },
+    "OwnerPages": {
+        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # challenges that were met
+        "Content/content/*": {"s3:GetObject"},  # evidence, rescans
+        "SubmissionQueue": {"sqs:SendMessage"},
+        "Secret": {"secretsmanager:GetSecretValue"},
+        "OwnerSessionSecret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
+    },
     "Pages": {
         "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
         "Table/index/list": QUERY,
@@ -117,6 +132,21 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/list": QUERY,  # dead letters and the oldest active, for the metrics of every tick
         "Table/index/state": QUERY,
         "SubmissionQueue": {"sqs:SendMessage"},
+    },
+    "Notifications": {
+        "Table": READ | {"dynamodb:PutItem"},
+        "Table/index/due": QUERY,
+        "NotificationQueue": RECEIVE | {"sqs:SendMessage"},
+        "FailedSchedules": {"sqs:SendMessage"},
+        **OWN_ROLE,
+        "Secret": {"secretsmanager:GetSecretValue"},  # the key that secrets of webhooks are derived from
+    },
+    "Sweep": {
+        "Table": READ | QUERY | WRITE,
+        "Table/index/due": QUERY,
+        "Table/index/list": QUERY,  # skills that an older release published
+        "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "Rescan": {
         "Table": READ | QUERY | WRITE,

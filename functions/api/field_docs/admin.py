@@ -93,6 +93,7 @@ FIELDS: SchemaDocs = {
         "discarded": ("Always true: it is gone.", True),
     },
     "QueueStatus": {
+        "sweep": "How the check of repositories is doing; null if that could not be read.",
         "paused": ("The pause that is in force; null if the queue runs.", None),
         "active": ("Submissions that wait or are being verified.", 3),
         "maxActive": ("With this many, new submissions are refused.", 5000),
@@ -150,6 +151,7 @@ FIELDS: SchemaDocs = {
     },
     "ReportList": {"reports": "Newest first."},
     "ReportRow": {
+        "confirmedBy": ("The reviewer who confirmed it: only then it lowers the trust score.", None),
         "id": ("Identifies the report.", "2026-01-15T09:30:00.000000Z-5f2c9b1e"),
         "skillName": ("The skill it is about.", SKILL),
         "type": ("What the reader said is wrong.", "malicious"),

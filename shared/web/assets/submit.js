@@ -2,7 +2,7 @@
 // two forms are submitted as they are.
 const API = "/api/v1/submissions";
 const NAME = /^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$/;
-const FIELD_OF = { name_taken: "uploadToken", invalid_skill_name: "name" };
+const FIELD_OF = { name_taken: "uploadToken", wrong_upload_token: "uploadToken", invalid_skill_name: "name" };
 
 class RequestFailed extends Error {
   constructor(status, error) {

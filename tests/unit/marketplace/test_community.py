@@ -180,7 +180,7 @@ async def test_a_report_about_a_skill_that_is_gone_can_still_be_settled(env):
 # --- trust ----------------------------------------------------------------------------------------------------------
 
 
-def test_trust_follows_installs_age_open_reports_and_blocks(env):
+def test_trust_follows_installs_age_confirmed_reports_and_blocks(env):
     skill = a_skill(NAME)
     young, old = skill.published_at, skill.published_at + OLD_ENOUGH + timedelta(seconds=1)
     often = SkillCounts(name=NAME, installs=OFTEN_INSTALLED + 1)
@@ -189,4 +189,4 @@ def test_trust_follows_installs_age_open_reports_and_blocks(env):
     assert score(often) - score(None) == 5
     assert score(SkillCounts(name=NAME, installs=OFTEN_INSTALLED)) == score(None)
     assert score(None, old) - score(None) == 5
-    assert score(SkillCounts(name=NAME, open_reports=1)) - score(None) == -5
+    assert score(SkillCounts(name=NAME, open_reports=1, confirmed_reports=1)) - score(None) == -5

@@ -110,7 +110,7 @@ def test_certification_is_what_the_evidence_carries():
 
 YOUNG = Community()
 ESTABLISHED = Community(age=timedelta(days=91), installs=101)
-SUSPECT = Community(has_open_report=True, was_ever_blocked=True)
+SUSPECT = Community(has_confirmed_report=True, was_ever_blocked=True)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ SUSPECT = Community(has_open_report=True, was_ever_blocked=True)
         (("PASS", 100, True, ESTABLISHED, True), 100, TrustTier.T4),
         (("PASS", 100, False, ESTABLISHED, True), 80, TrustTier.T3),
         (("CONCERNS", 80, True, YOUNG, True), 69, TrustTier.T3),
-        (("PASS", 100, True, ESTABLISHED, True, True), 100, TrustTier.T0),
+        (("PASS", 100, True, ESTABLISHED, True, True), None, TrustTier.T0),
     ],
 )
 def test_trust_adds_up(earned, score, tier):

@@ -370,7 +370,8 @@ def test_reports_are_read_page_by_page_and_settled_once():
     page = ask(f"GET {ADMIN}/reports", "reviewer", query="limit=1").body
     assert [report["id"] for report in page["reports"]] == [second]
     assert set(page["reports"][0]) == {
-        "id", "skillName", "type", "description", "createdAt", "isOpen", "settledBy", "settledAt", "outcome",
+        "id", "skillName", "type", "description", "createdAt", "isOpen",
+        "confirmedBy", "settledBy", "settledAt", "outcome",
     }  # fmt: skip
     rest = ask(f"GET {ADMIN}/reports", "reviewer", query={"limit": 1, "cursor": page["cursor"]}).body
     assert ([report["id"] for report in rest["reports"]], rest["cursor"]) == ([first], None)

@@ -100,7 +100,7 @@ async def test_a_reader_reports_a_skill_and_is_thanked(env):
     assert (report.skill_name, report.type, report.description) == (NAME, "malicious", "It reads ~/.ssh.")
     page = await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}?reported=1", proxy=NAME)
     assert "A reviewer will look at your report" in page.text
-    assert "has open reports" in page.text  # and it lowers the trust score at once
+    assert "no confirmed reports" in page.text  # it changes no score before a reviewer confirms it
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ async def test_the_points_of_a_skill_add_up_to_its_trust(env):
     total = re.search(r'<p class="score"><b>(\d+)</b> of 100', page.text)[1]
     points = re.findall(r'title="Points out of 100">\+([\d.]+)<', page.text)
     assert int(total) == round(sum(map(float, points))) == 40
-    assert "Community: never blocked, no open reports, under 90 days old, 0 installs" in page.text
+    assert "Community: never blocked, no confirmed reports, under 90 days old, 0 installs" in page.text
 
 
 async def test_installs_are_shown_and_an_upload_has_no_repository(env):

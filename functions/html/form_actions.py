@@ -1,0 +1,39 @@
+"""Forms of signed-in pages: an action, then a redirect; or the same page again with the error and what was typed."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from functions.html.responses import see_other
+from functions.http.answer import STATUS, Answer
+from functions.http.request import Request
+from shared.errors import RequestError
+
+
+class Flash(NamedTuple):
+    """The result of an action, shown above the panels."""
+
+    done: str | None = None
+    problem: str | None = None
+    typed: Mapping[str, str] = {}
+    status: int = 200
+    secret: str | None = None  # shown once
+
+
+S = TypeVar("S")
+
+
+async def run_action(
+    request: Request,
+    session: S,
+    path: str,
+    show: Callable[[Request, S, Flash], Awaitable[Answer]],
+    action: Callable[[S, dict[str, str]], Awaitable[str]],
+) -> Answer:
+    """`action` returns a key of the page's messages."""
+    form = request.form()
+    try:
+        done = await action(session, form)
+    except RequestError as error:
+        flash = Flash(problem=str(error), typed=form, status=STATUS[type(error)])
+        return await show(request, session, flash)
+    return see_other(f"{path}{'&' if '?' in path else '?'}done={done}")

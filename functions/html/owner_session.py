@@ -1,0 +1,121 @@
+"""Sessions of owners: a proof or a token signs them in, with an HttpOnly cookie and a CSRF token on every form."""
+
+from collections.abc import Awaitable, Callable
+
+from functions.html.form_actions import Flash, run_action
+from functions.html.responses import cookie, page, reject_cross_site_form, see_other
+from functions.http.answer import STATUS, Answer
+from functions.http.request import Request
+from functions.http.routes import Route
+from shared.access import owners
+from shared.access.limits import take_from_limit
+from shared.access.owner_sessions import OwnerSession, find_owner_session, open_owner_session
+from shared.access.owners import OwnerToken
+from shared.access.sessions import OWNER, SESSION_TTL, check_csrf_token, end_session
+from shared.db import get_settings, now
+from shared.errors import RequestError, Unauthorized
+from shared.submissions.skill_source import parse_repo_url
+
+COOKIE = "owner-session"
+HOME = "/owner"
+LABEL = "Browser session"
+DONE = {
+    "cancel": "Cancelled. You can reopen it.",
+    "reopen": "Reopened. It is waiting for a worker again.",
+    "appeal": "Appeal sent. A reviewer will answer it here.",
+    "rescan": "Rescanned under the current rules.",
+    "withdraw": "Withdrawn. It can no longer be installed.",
+    "restore": "Restored.",
+    "deprecate": "Deprecated. Clients show your sentence.",
+    "undeprecate": "No longer deprecated.",
+    "transfer": "Transferred. Submit the other repository to publish new versions.",
+    "revoke": "Token revoked. Its sessions have ended.",
+}
+ShowOwned = Callable[[Request, OwnerSession, Flash], Awaitable[Answer]]
+OwnerAction = Callable[[OwnerSession, dict[str, str]], Awaitable[str]]
+
+
+def owned_page(show: ShowOwned, *query: str) -> Route:
+    """The page for a signed-in owner, the sign-in page for everyone else."""
+
+    async def open_(request: Request) -> Answer:
+        request.allow_query("done", *query)
+        session = await find_owner_session(request.cookies.get(COOKIE))
+        if session is None:
+            return sign_in_page(request)
+        return await show(request, session, Flash(done=DONE.get(request.query.get("done", ""))))
+
+    return open_
+
+
+async def act_as_owner(request: Request, path: str, show: ShowOwned, action: OwnerAction) -> Answer:
+    return await run_action(request, await signed_in_owner(request), path, show, action)
+
+
+async def signed_in_owner(request: Request) -> OwnerSession:
+    session = await find_owner_session(request.cookies.get(COOKIE))
+    if session is None:
+        raise Unauthorized("Your session has expired. Prove the repository again, or sign in with an owner token.")
+    await check_csrf_token(request.cookies.get(COOKIE), request.form().get("csrf_token"), OWNER)
+    return session
+
+
+async def open_challenge(request: Request) -> Answer:
+    reject_cross_site_form(request)
+    typed = request.form()
+    try:
+        await take_from_limit("proofs", request.source_ip)
+        repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
+        opened = await owners.open_challenge(repo.owner, repo.name)
+    except RequestError as error:
+        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
+    return _challenge_page(request, opened)
+
+
+async def prove(request: Request) -> Answer:
+    reject_cross_site_form(request)
+    challenge_id = request.form().get("challengeId", "")
+    challenge = await owners.find_challenge(challenge_id)
+    try:
+        await take_from_limit("proofs", request.source_ip)
+        issued = await owners.prove(challenge_id, LABEL, is_session=True)
+    except RequestError as error:
+        status = STATUS[type(error)]
+        if challenge is None:
+            return sign_in_page(request, {"repoUrl": str(error)}, status=status)
+        return _challenge_page(request, owners.OpenedChallenge(challenge_id, challenge), str(error), status)
+    return await _signed_in(request, issued.token)
+
+
+async def sign_in(request: Request) -> Answer:
+    """With a token from an earlier proof."""
+    reject_cross_site_form(request)
+    try:
+        token = await owners.identify_owner(request.form().get("token", ""), request.source_ip)
+    except RequestError as error:
+        return sign_in_page(request, {"token": str(error)}, status=STATUS[type(error)])
+    return await _signed_in(request, token)
+
+
+async def sign_out(request: Request) -> Answer:
+    session = await signed_in_owner(request)
+    await end_session(request.cookies[COOKIE], session.expires_at)
+    return see_other(HOME, cookie(request, COOKIE, "", 0, HOME))
+
+
+def sign_in_page(
+    request: Request, problems: dict[str, str] | None = None, typed: dict[str, str] | None = None, status: int = 200
+) -> Answer:
+    return page(request, "owner_sign_in.html", now(), status, problems=problems or {}, typed=typed or {})
+
+
+def _challenge_page(
+    request: Request, opened: owners.OpenedChallenge, problem: str | None = None, status: int = 200
+) -> Answer:
+    shown = {"challenge": opened.challenge, "challenge_id": opened.id, "proof_path": owners.PROOF_PATH}
+    return page(request, "owner_challenge.html", now(), status, problem=problem, **shown)
+
+
+async def _signed_in(request: Request, token: OwnerToken) -> Answer:
+    session = await open_owner_session(token)
+    return see_other(HOME, cookie(request, COOKIE, session, int(SESSION_TTL.total_seconds()), HOME))

@@ -1,0 +1,93 @@
+"""What owners set on their skills: withdrawn, deprecated, transferred. Fields, not states: no submission moves. Each is
+one transaction, guarded by the skill's version, and includes the caller's own writes, such as the audit entry."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shared.db import now
+from shared.errors import ConditionFailed, Conflict, LostLease
+from shared.marketplace.skill_admin import changed_meanwhile, next_record, transact_change
+from shared.marketplace.skill_store import skill_writes
+from shared.records.skills import Deprecation, Skill
+from shared.records.submissions import ACTIVE_STATES, Submission, touch
+from shared.storage.documents import encode
+from shared.storage.kv import ABSENT, Key, Put, Write
+from shared.submissions.submission_store import commit, find_submission
+
+
+class Transfer(msgspec.Struct, frozen=True, rename="camel"):
+    """Under the new name: a skill that is published there first says where it comes from."""
+
+    from_name: str
+    to_name: str
+
+
+async def withdraw_skill(skill: Skill, reason: str, also: Sequence[Write]) -> Skill:
+    if skill.is_withdrawn:
+        raise Conflict(f"The skill {skill.name} is withdrawn already.", code="nothing_to_change")
+    return await _change(skill, next_record(skill, withdrawn=reason), also)
+
+
+async def restore_skill(skill: Skill, also: Sequence[Write]) -> Skill:
+    if not skill.is_withdrawn:
+        raise Conflict(f"The skill {skill.name} is not withdrawn.", code="nothing_to_change")
+    return await _change(skill, next_record(skill, withdrawn=None), also)
+
+
+async def deprecate_skill(skill: Skill, sentence: str, successor: str | None, also: Sequence[Write]) -> Skill:
+    """Again with another sentence or successor replaces them."""
+    return await _change(skill, next_record(skill, deprecated=Deprecation(sentence, now(), successor)), also)
+
+
+async def undeprecate_skill(skill: Skill, also: Sequence[Write]) -> Skill:
+    if skill.deprecated is None:
+        raise Conflict(f"The skill {skill.name} is not deprecated.", code="nothing_to_change")
+    return await _change(skill, next_record(skill, deprecated=None), also)
+
+
+async def transfer_skill(skill: Skill, to_name: str, target: Skill | None, also: Sequence[Write]) -> Skill:
+    """`target`: what is published under the new name already. The submission of the old name keeps its state; it is not
+    reopened by new content any more."""
+    after = next_record(skill, transferred_to=to_name)
+    writes: list[Write] = [*skill_writes(skill, after), *also, _transfer_put(Transfer(skill.name, to_name))]
+    if target:
+        writes += skill_writes(target, next_record(target, transferred_from=skill.name))
+    submission = await find_submission(skill.submission_id)
+    if submission is None:
+        await transact_change(writes)
+        return after
+    _refuse_active(submission)
+    try:
+        await commit(lambda _: touch(submission, transferred_to=to_name), lambda _: writes)
+    except (ConditionFailed, LostLease) as error:
+        raise changed_meanwhile() from error
+    return after
+
+
+def decode_transfer(doc: str) -> Transfer:
+    return _TRANSFER.decode(doc)
+
+
+_TRANSFER = msgspec.json.Decoder(Transfer)
+
+
+async def _change(before: Skill, after: Skill, also: Sequence[Write]) -> Skill:
+    await transact_change([*skill_writes(before, after), *also])
+    return after
+
+
+def _refuse_active(submission: Submission) -> None:
+    if submission.state in ACTIVE_STATES:
+        raise Conflict(
+            "New content of this skill is being verified. Transfer it when that is done.", code="in_progress"
+        )
+
+
+def transfer_key(name: str) -> Key:
+    return Key(f"transfer:{name.lower()}")
+
+
+def _transfer_put(transfer: Transfer) -> Put:
+    """Two skills cannot be transferred to one name."""
+    return Put(transfer_key(transfer.to_name), encode(transfer), expect=ABSENT)

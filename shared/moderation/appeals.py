@@ -1,0 +1,125 @@
+"""Appeals: an owner says per finding why it is wrong, a reviewer answers beside the evidence.
+
+The answer is one transaction with the decision that follows from it: when every rule that decided was overturned, the
+submission is approved in it. Overturned findings are exported for rule authors (`make false-alarms`).
+"""
+
+import secrets
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from shared.access.audit import audit_put, reason_of
+from shared.access.auth import require_role
+from shared.db import get_kv, now
+from shared.errors import ConditionFailed, Conflict, InvalidRequest
+from shared.evidence.appeal_store import answering_writes, get_appeal, opening_writes
+from shared.evidence.receipt_store import Receipt, deciding_rules, find_receipt
+from shared.moderation.owner_decisions import get_owned_submission
+from shared.moderation.submission_decisions import approve, requeue, role_for
+from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
+from shared.records.owners import Owner
+from shared.records.submissions import Submission
+from shared.scanner import Finding
+from shared.storage.secret_store import AdminToken
+from shared.submissions.submission_store import get_submission
+
+MAX_POINTS = 20
+MAX_WHY = 2000
+MAX_ANSWER = 500
+
+
+class Objection(NamedTuple):
+    """As the owner writes it. Without a rule: against the decision itself."""
+
+    why: str
+    rule: str = ""
+    path: str = ""
+
+
+async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Objection]) -> Appeal:
+    submission = await get_owned_submission(submission_id, owner)
+    if submission.state not in APPEALABLE:
+        raise Conflict(
+            "Only a submission that was rejected, blocked or held can be appealed against.", code="not_appealable"
+        )
+    receipt = await find_receipt(submission)
+    at = now()
+    appeal = Appeal(
+        id=f"{int(at.timestamp() * 1000):013d}-{secrets.token_hex(4)}",
+        submission_id=submission.id,
+        skill_name=submission.skill_name,
+        content_hash=submission.content_hash,
+        rule_set=submission.rule_set,
+        opened_by=owner.name,
+        opened_at=at,
+        points=_points_of(objections, receipt),
+    )
+    audit = audit_put(owner, "appeal", submission.id, f"{len(appeal.points)} points")
+    try:
+        await get_kv().transact(lambda: [*opening_writes(appeal), audit])
+    except ConditionFailed as error:
+        raise Conflict(
+            "There is an open appeal about this content. Wait for its answer.", code="appeal_open"
+        ) from error
+    return appeal
+
+
+async def answer_appeal(
+    submission_id: str, appeal_id: str, by: AdminToken, overturned: Collection[int], answer: str
+) -> Appeal:
+    """The one place where an answer is stored, in one transaction with what follows from it."""
+    require_role(by, "reviewer")
+    text = reason_of(answer)
+    submission, appeal = await get_submission(submission_id), await get_appeal(submission_id, appeal_id)
+    if appeal.state is not AppealState.OPEN:
+        raise Conflict("This appeal is answered already.", code="already_settled")
+    if not set(overturned) <= set(range(len(appeal.points))):
+        raise InvalidRequest("`overturned` has the places of points of this appeal, from 0.", code="invalid_points")
+    after = answered(appeal, overturned, text, by.name, now())
+    audit = audit_put(by, f"answer appeal: {after.state}", submission.id, text)
+    writes = [*answering_writes(appeal, after), audit]
+    receipt = await find_receipt(submission)
+    try:
+        if not _is_cleared(submission, receipt, after):
+            await get_kv().transact(lambda: writes)
+        elif receipt is None:
+            await requeue(submission.id, by, text, also=writes)
+        else:
+            await approve(submission.id, by, text, also=writes)
+    except ConditionFailed as error:
+        raise Conflict("It has changed since you viewed it. Review it again.", code="changed_meanwhile") from error
+    return after
+
+
+def role_to_answer(submission: Submission) -> str:
+    """Upholding is for reviewers; overturning is an approval, and needs the role for that."""
+    return role_for(submission)
+
+
+def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal) -> bool:
+    """Nothing that decided is left. New content since is another question."""
+    if submission.state not in APPEALABLE or submission.content_hash != appeal.content_hash:
+        return False
+    rules = {point.rule for point in appeal.overturned}
+    if "" in rules:
+        return appeal.state is AppealState.OVERTURNED
+    return receipt is not None and bool(rules) and deciding_rules(receipt.report) <= rules
+
+
+def _points_of(objections: Sequence[Objection], receipt: Receipt | None) -> tuple[AppealPoint, ...]:
+    if not 1 <= len(objections) <= MAX_POINTS:
+        raise InvalidRequest(f"An appeal has 1 to {MAX_POINTS} points.", code="invalid_points")
+    findings = receipt.report.findings if receipt else ()
+    return tuple(_point_of(objection, findings) for objection in objections)
+
+
+def _point_of(objection: Objection, findings: Sequence[Finding]) -> AppealPoint:
+    why = objection.why.strip()
+    if not why or len(why) > MAX_WHY:
+        raise InvalidRequest(f"Say in 1 to {MAX_WHY} characters why it is wrong.", code="invalid_points")
+    if not objection.rule:
+        return AppealPoint(why=why)
+    found = next((one for one in findings if one.rule == objection.rule and objection.path in ("", one.path)), None)
+    if found is None:
+        raise InvalidRequest(f"There is no finding of the rule {objection.rule[:60]!r} there.", code="invalid_points")
+    return AppealPoint(why=why, rule=found.rule, path=found.path, excerpt=found.excerpt)

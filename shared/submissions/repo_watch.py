@@ -1,0 +1,96 @@
+"""Which repositories the sweep looks at, and when: one small record each, however many skills it has, in the due index.
+What GitHub said of a repository is in repo_health_store; this only says when to ask again."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from shared.db import get_kv, now
+from shared.storage.documents import encode, stamp
+from shared.storage.kv import Key, Put, Query, Row, query_shards, shard_of
+from shared.timing import REPO_SWEEP_AGE
+
+COUNTED = 1000  # how many overdue repositories are counted
+_DUE = "due:repo"
+_STATE = Key("sweep:state")
+_HOUR = timedelta(hours=1)
+
+
+class SweepState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Between two ticks."""
+
+    window_ends: datetime | None = None  # of GitHub's quota
+    used: int = 0  # of the quota, in this window
+    limit: int | None = None  # of the quota
+    ticked_at: datetime | None = None
+    enrolled_until: str | None = None  # skills of an older release, as far as they were looked at
+    is_enrolled: bool = False
+
+
+class SweepStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`roundMs` is how long it takes at present until every repository was looked at once."""
+
+    ticked_at: datetime | None
+    overdue: int  # counted up to COUNTED
+    requests_per_hour: int | None  # that the sweep may make; null before its first request
+    round_ms: int | None
+
+
+def watch_put(source: str, due: datetime) -> Put:
+    """Without a condition: a publication has its repository looked at soon, whatever was planned."""
+    attrs: dict[str, str | int] = {
+        "duePk": f"{_DUE}#{shard_of(source)}",
+        "dueSk": f"{stamp(due)}#{source}",
+    }
+    return Put(Key(f"repo-watch:{source}"), encode({"source": source}), attrs)
+
+
+async def get_due_repos(at: datetime, limit: int) -> list[str]:
+    """Their sources, the longest due first."""
+    found = await query_shards(get_kv(), Query(_DUE, "due", before=stamp(at), limit=limit))
+    return [row.sort.partition("#")[2] for row in found.rows[:limit]]
+
+
+async def get_sweep_state() -> SweepState:
+    doc = await get_kv().get(_STATE)
+    return SweepState() if doc is None else _DECODER.decode(doc)
+
+
+async def put_sweep_state(state: SweepState) -> None:
+    """Only the sweep writes it, and only one runs at a time."""
+    await get_kv().put(Put(_STATE, encode(state)))
+
+
+async def get_sweep_status() -> SweepStatus:
+    at = now()
+    state = await get_sweep_state()
+    found = await query_shards(get_kv(), Query(_DUE, "due", before=stamp(at), limit=COUNTED))
+    overdue, lag = min(COUNTED, len(found.rows)), _lag(found.rows, at)
+    per_hour = allowed_requests(state.limit) if state.limit else None
+    catching_up = _HOUR * overdue / per_hour if per_hour else timedelta()
+    round_ = REPO_SWEEP_AGE + max(lag, catching_up)
+    return SweepStatus(
+        ticked_at=state.ticked_at,
+        overdue=overdue,
+        requests_per_hour=per_hour,
+        round_ms=round(round_.total_seconds() * 1000) if state.ticked_at else None,
+    )
+
+
+async def get_sweep_lag() -> timedelta:
+    """How late the repository that is due next is."""
+    return _lag((await query_shards(get_kv(), Query(_DUE, "due", limit=1))).rows, now())
+
+
+def _lag(rows: Sequence[Row], at: datetime) -> timedelta:
+    due = (datetime.fromisoformat(row.sort.partition("#")[0]) for row in rows[:1])
+    return max(timedelta(), *(at - one for one in due), timedelta())
+
+
+def allowed_requests(quota: int) -> int:
+    """A fifth of it: the rest is for submissions."""
+    return max(1, quota // 5)
+
+
+_DECODER = msgspec.json.Decoder(SweepState)
