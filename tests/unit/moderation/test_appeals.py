@@ -26,10 +26,10 @@ def env():
     return memory_env(Interrupted)
 
 
-async def refused(env):
+async def refused(env, *more: tuple[str, str]):
     """A rejected submission that belongs to the owner, as if it came from the repository."""
     bundle = a_bundle()
-    bundle["files"] = [("SKILL.md", bundle["files"][0][1] + STEALING)]
+    bundle["files"] = [("SKILL.md", bundle["files"][0][1] + STEALING), *more]
     submission = await submitted(env, bundle)
     await processed(env, submission)
 
@@ -120,6 +120,19 @@ async def test_a_part_of_the_rules_overturned_does_not_publish(env):
     appeal = await appealed(env, submission, rules)
     left = [place for place in range(len(rules)) if place]
     await within(env, lambda: answer_appeal(submission.id, appeal.id, ADMIN, left, "Only partly."))
+    assert (await within(env, lambda: get_submission(submission.id))).state is submission.state
+
+
+@pytest.mark.parametrize("is_other_file_named", [False, True])
+async def test_a_rule_that_is_wrong_about_one_file_is_not_overturned_for_another(env, is_other_file_named):
+    """Who appeals against the harmless one of two findings does not get the other one published with it."""
+    submission = await refused(env, ("more.md", STEALING))
+    rules = await rules_of(env, submission)
+    paths = ["SKILL.md", "more.md"] if is_other_file_named else ["SKILL.md"]
+    objections = [Objection("It is an example.", rule, path) for path in paths for rule in rules]
+    appeal = await within(env, lambda: open_appeal(submission.id, OWNER, objections))
+    first = range(len(rules))
+    await within(env, lambda: answer_appeal(submission.id, appeal.id, ADMIN, first, "That one is."))
     assert (await within(env, lambda: get_submission(submission.id))).state is submission.state
 
 
