@@ -206,7 +206,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
         writes += [] if is_alike else look_alike_puts(skill.name)
         writes += owner_puts(skill.name) if publication.is_new_owner and not is_alike else []
         writes += [known_owner_put(skill.name)] if publication.is_new_owner else []
-    writes += [watch_put(submission.source, skill.updated_at)] if submission.repo_url else []
+    writes += [watch_put(submission.source, skill.updated_at, has_published=True)] if submission.repo_url else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 
@@ -273,8 +273,14 @@ def _skill_of(submission: Submission, publication: _Publication) -> Skill:
         was_blocked=current.was_blocked if current else False,
         yanked_content=current.yanked_content if current else (),
         unindexed_since=submission.updated_at,
+        changed_hands=_is_still_held(current, submission),
         **(set_by_owner(current) or {"transferred_from": publication.transferred_from}),
     )
+
+
+def _is_still_held(current: Skill | None, submission: Submission) -> bool:
+    """Content of the repository that lost its name may be approved after that: the name has not come back by it."""
+    return current is not None and current.changed_hands and current.repo_id == submission.repo_id
 
 
 def _version_of(skill: Skill, publication: _Publication) -> SkillVersion:
