@@ -104,6 +104,7 @@ async def test_an_owner_restores_what_an_owner_withdrew_and_not_what_an_operator
     await owned_skill(env)
     assert (await within(env, lambda: decide.withdraw(NAME, OWNER, WHY, "1.0.0"))).is_yanked
     assert not (await within(env, lambda: decide.restore(NAME, OWNER, WHY, "1.0.0"))).is_yanked
+    await within(env, lambda: decide.withdraw(NAME, OWNER, WHY, "1.0.0"))  # before the operator can
     await within(env, lambda: yank_version(NAME, "1.0.0", "harmful"))
     with pytest.raises(Conflict) as refused:
         await within(env, lambda: decide.restore(NAME, OWNER, WHY, "1.0.0"))
