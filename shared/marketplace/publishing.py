@@ -18,7 +18,7 @@ from shared.marketplace.external_scan_dispatch import configured_scanners, dispa
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.manifest_store import manifest_of, manifest_put
 from shared.marketplace.near_copies import near_copy_puts
-from shared.marketplace.owner_marks import find_transfer_to
+from shared.marketplace.owner_marks import Transfer, find_transfer_to
 from shared.marketplace.skill_admin import unblocked
 from shared.marketplace.skill_index import (
     first_put,
@@ -79,12 +79,13 @@ async def publish(
     requests to external scanners are one transaction: a worker that dies right after it leaves nothing out."""
     assert submission.content_hash  # it was set when the submission was approved
     files = await get_content().get_files(submission.content_hash)
-    obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files))
+    transfer = await find_transfer_to(submission.skill_name) if current is None else None
+    obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files), transfer)
     if obstacle:
         return await _park(submission, obstacle)
     if knows_owner is None and current is None:
         knows_owner = await is_known_owner(submission.skill_name)
-    publication = await _prepare(submission, receipt, current, files)
+    publication = await _prepare(submission, receipt, current, files, transfer)
     publication = publication._replace(is_new_owner=current is None and not knows_owner)
     is_first = publication.is_new and submission.copy_of is None
     move_at, writes = partial(_move, submission, publication.version), partial(_all_writes, publication)
@@ -115,11 +116,20 @@ def transferred_reason(skill: Skill) -> str:
     )
 
 
+def _foreign_reason(transfer: Transfer) -> str:
+    return (
+        f"The skill {transfer.from_name} was transferred to this name when it was the name of another repository."
+        " It is not used for anything else: choose another one."
+    )
+
+
 def _find_obstacle(
-    submission: Submission, receipt: Receipt, current: Skill | None, stored_hash: str
+    submission: Submission, receipt: Receipt, current: Skill | None, stored_hash: str, transfer: Transfer | None
 ) -> _Obstacle | None:
     if stored_hash != receipt.content_hash:
         return _Obstacle(State.RESCAN_REQUIRED, "The stored content is not the content that was scanned.", "rule")
+    if transfer and transfer.repo_id != submission.repo_id:
+        return _Obstacle(State.ON_HOLD, _foreign_reason(transfer), "person")
     if current is None:
         return None
     if current.is_deleted:
@@ -140,7 +150,9 @@ async def _park(submission: Submission, obstacle: _Obstacle) -> Submission:
     return await move_submission(submission, state, "system", reason, parked_by=parked_by)
 
 
-async def _prepare(submission: Submission, receipt: Receipt, current: Skill | None, files: Files) -> _Publication:
+async def _prepare(
+    submission: Submission, receipt: Receipt, current: Skill | None, files: Files, transfer: Transfer | None
+) -> _Publication:
     scanners, report = await configured_scanners(), receipt.report
     if current and current.content_hash == submission.content_hash:
         return _Publication(current, False, current.current_version, "", report, scanners)
@@ -152,7 +164,7 @@ async def _prepare(submission: Submission, receipt: Receipt, current: Skill | No
     publication = _Publication(
         current, True, version, diff, report, scanners, stored, manifest=manifest, run=submission.run
     )
-    if current is None and (transfer := await find_transfer_to(submission.skill_name)):
+    if transfer:
         publication = publication._replace(transferred_from=transfer.from_name)
     return publication._replace(attestation=await _attest(submission, receipt, publication))
 

@@ -128,7 +128,7 @@ async def transfer(name: str, owner: Owner, to: Owner, why: str, slug: str | Non
     target = await find_skill(to_name)
     _refuse_target(skill, target, to, to_name)
     audit = _about(owner, "transfer", skill, None, f"to {to_name}: {reason}")
-    return await owner_marks.transfer_skill(skill, to_name, target, [audit])
+    return await owner_marks.transfer_skill(skill, to_name, to.repo_id, target, [audit])
 
 
 async def get_owned_skill(name: str, owner: Owner) -> Skill:

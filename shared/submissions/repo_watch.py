@@ -44,8 +44,8 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 def watch_put(source: str, due: datetime, has_published: bool = False, instead_of: Watch | None = None) -> Put:
-    """A publication has its repository looked at soon, whatever was planned. `instead_of`: only in place of this one, so
-    that a look does not undo what a publication asked for meanwhile."""
+    """A publication has its repository looked at soon, whatever was planned. `instead_of`: only in place of this one,
+    so that a look does not undo what a publication asked for meanwhile."""
     watch = Watch(source=source, due=due, has_published=has_published)
     attrs: dict[str, str | int] = {"duePk": f"{_DUE}#{shard_of(source)}", "dueSk": _due_sort(watch)}
     return Put(_key(source), encode(watch), attrs, {"dueSk": _due_sort(instead_of)} if instead_of else None)
