@@ -19,7 +19,11 @@ class TemplateError(StartError):
     """The template cannot be run; the message names the file and the resource."""
 
 
-class _Loader(yaml.SafeLoader):
+# Ten times as fast where the C library is there, as it is in the wheels of PyYAML.
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]
     """SafeLoader that also knows !Ref, !Sub and the other short forms."""
 
 

@@ -7,7 +7,7 @@ from shared.submissions.submission_list import ListQuery
 
 SERVED = (
     "Supported: no filter, sorted by createdAt (default) or updatedAt; `state` (a state or category), sorted by"
-    " updatedAt; `repoUrl` or `q`, without sort."
+    " updatedAt; `q`, alone or with `state`, without sort; `repoUrl` alone."
 )
 
 
@@ -17,7 +17,7 @@ def read_list_query(request: Request, limit: int) -> ListQuery:
 
 
 def list_query(state: str | None, sort: str | None, direction: str, limit: int) -> ListQuery:
-    states = _states(state)
+    states = states_of(state)
     if states and sort == "createdAt":
         raise not_served("A list by state cannot be sorted by createdAt.")
     by_update = sort == "updatedAt" or (sort is None and bool(states))
@@ -33,7 +33,7 @@ def filter_of(query: ListQuery) -> str:
     return f"submissions {query.states} {query.by_update} {query.descending}"
 
 
-def _states(text: str | None) -> tuple[State, ...]:
+def states_of(text: str | None) -> tuple[State, ...]:
     if text is None:
         return ()
     if text in CATEGORIES:

@@ -40,7 +40,7 @@ from shared.records.skills import Skill
 from shared.storage.documents import encode
 
 BADGE_HEADERS = {"content-type": "image/svg+xml; charset=utf-8", "content-security-policy": "default-src 'none'"}
-FIVE_MINUTES = "public, max-age=300"
+ONE_MINUTE = "public, max-age=60"  # no longer: the badge of a blocked skill must not stay green
 
 Words = Annotated[
     str,
@@ -130,7 +130,7 @@ async def get_one(request: Request) -> Answer:
 
 @operation("Badge for a README", gives="image/svg+xml", refuses=(409,), cached=True, path=PARAMETERS)
 async def badge(request: Request) -> Answer:
-    return Answer(badge_of(await get_skill(request.path["name"])), headers=BADGE_HEADERS, cache=FIVE_MINUTES)
+    return Answer(badge_of(await get_skill(request.path["name"])), headers=BADGE_HEADERS, cache=ONE_MINUTE)
 
 
 @operation("Results of external scanners", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)

@@ -58,7 +58,7 @@ class ListParameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
             str,
             Meta(
                 max_length=40,
-                description="A state or a category. Sorted by `updatedAt`.",
+                description="A state or a category. Sorted by `updatedAt`, with `q` newest first.",
                 extra_json_schema={"enum": [*CATEGORIES, *(str(state) for state in State)]},
             ),
         ]
@@ -84,7 +84,8 @@ class ListParameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
             Meta(
                 min_length=1,
                 max_length=100,
-                description="Prefixes of owner, repository or skill. Can be combined with `limit` and `cursor` only.",
+                description="Beginnings of words of owner, repository or skill. One letter after the second may be"
+                " wrong. Can be combined with `state`.",
             ),
         ]
         | None

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from typing import Any
 
-from functions.api.list_query import filter_of, list_query, not_served
+from functions.api.list_query import filter_of, list_query, not_served, states_of
 from functions.api.submission_schemas import (
     MAX_POSITIONS,
     Batch,
@@ -98,7 +98,8 @@ async def discover(request: Request, body: DiscoverBody) -> Answer:
 @operation("List submissions", gives=SubmissionList)
 async def list_(request: Request, query: ListParameters) -> Answer:
     """Newest first by default. Supported: no filter, sorted by `createdAt` (default) or `updatedAt`; `state`, sorted by
-    `updatedAt`; `repoUrl` or `q`, each alone and without sort. Any other combination is an error."""
+    `updatedAt`; `q`, alone or with `state`, and `repoUrl` alone, both without sort. Any other combination is an error.
+    With `q` a page may be shorter than `limit`: continue until `cursor` is null."""
     if query.q is not None or query.repo_url is not None:
         return await _list_found(query)
     wanted = list_query(query.state, query.sort, query.sort_dir or "desc", query.limit)
@@ -291,10 +292,16 @@ def _discovered(skill: dict[str, str | None]) -> DiscoveredSkill:
 
 async def _list_found(query: ListParameters) -> Answer:
     """By search words, or all of one repository."""
-    if (query.state, query.sort, query.sort_dir) != (None, None, None) or None not in (query.q, query.repo_url):
-        raise not_served(f"`{'q' if query.q else 'repoUrl'}` can be combined with `limit` and `cursor` only.")
+    if (query.sort, query.sort_dir) != (None, None) or None not in (query.q, query.repo_url):
+        raise not_served(f"`{'q' if query.q else 'repoUrl'}` cannot be sorted or combined with the other.")
+    if query.repo_url is not None and query.state is not None:
+        raise not_served("`repoUrl` can be combined with `limit` and `cursor` only.")
     source = None if query.q else parse_repo_url(query.repo_url or "", get_settings().github_host).source
-    filter_ = f"submissions by {query.q}" if source is None else f"submissions of {source}"
+    filter_ = (
+        f"submissions by {query.q}{f' in {query.state}' if query.state else ''}"
+        if source is None
+        else f"submissions of {source}"
+    )
     after = await read_cursor(query.cursor, filter_)
     found, counted = await asyncio.gather(_find(query, source, after), counters.get_stats())
     rows, next_position, failed = found
@@ -314,7 +321,7 @@ async def _find(
     query: ListParameters, source: str | None, after: str | None
 ) -> tuple[list[SubmissionRow], str | None, list[str]]:
     if source is None:
-        return await search_submissions(query.q or "", query.limit, after)
+        return await search_submissions(query.q or "", query.limit, after, states_of(query.state) or tuple(State))
     return await list_of_repo(source, query.limit, after)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
-from functions.html import admin_skill_sections
+from functions.html import admin_skill_sections, audit_page
 from functions.html.admin_session import Flash, act, files_in, section, section_page, sign_in, sign_out, signed_in
 from functions.html.evidence import get_evidence
 from functions.html.file_pages import show_submission_files
@@ -46,7 +46,6 @@ VERBS = {
     "dequeue": submission_decisions.dequeue,
 }
 SHOWN = 50
-AUDIT_SHOWN = 100
 
 
 async def show_review(request: Request, session: Session, flash: Flash) -> Answer:
@@ -199,10 +198,6 @@ async def revoke(request: Request) -> Answer:
     return await act(request, "/admin/access", show_access, end)
 
 
-async def show_audit(request: Request, session: Session, flash: Flash) -> Answer:
-    return await section_page(request, session, flash, "/admin/audit", "admin_audit.html", AUDIT_SHOWN)
-
-
 ROUTES = {
     "GET /admin": section(show_review, "review"),
     "GET /admin/files/{proxy+}": section(show_submission_files, "page", "as"),
@@ -210,7 +205,7 @@ ROUTES = {
     "GET /admin/skills": section(admin_skill_sections.show_skills, "name"),
     "GET /admin/blocklist": section(admin_skill_sections.show_blocklist),
     "GET /admin/access": section(show_access),
-    "GET /admin/audit": section(show_audit),
+    "GET /admin/audit": section(audit_page.show_audit, *audit_page.PARAMETERS),
     "POST /admin/sign-in": sign_in,
     "POST /admin/sign-out": sign_out,
     "POST /admin/review/{id}": review,

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from functions.api.list_query import filter_of, not_served, read_list_query
+from functions.html import paging
 from functions.html.evidence import get_evidence
 from functions.html.responses import THEMES, cookie, page, see_other, url_with
 from functions.http.answer import Answer
@@ -40,19 +41,20 @@ async def home(request: Request) -> Answer:
 
 async def queue(request: Request) -> Answer:
     """Two storage round trips, however many submissions there are: independent reads go first, together."""
-    request.allow_query("state", "sort", "sortDir", "cursor", "q")
-    query, q = read_list_query(request, ROWS), _search_text(request)
-    bound_to = f"submissions with {q}" if q else filter_of(query)
+    request.allow_query("state", "sort", "sortDir", "q", *paging.PARAMETERS)
+    query, q = _list_query(request), _search_text(request)
+    bound_to = f"submissions with {q} {query.states}" if q else filter_of(query)
     after = await read_cursor(request.query.get("cursor"), bound_to)
     at = now()
     listing, hours, waiting, pause = await asyncio.gather(
-        _search(q, after) if q else list_submissions(query._replace(after=after)),
+        _search(q, after, query.states) if q else list_submissions(query._replace(after=after)),
         get_hours(at),
         _waiting(query),
         find_pause(),
     )
     cursor = await make_cursor(listing.next_position, bound_to)
-    selected = None if q else request.query.get("state", "total")
+    selected = request.query.get("state") or "total"
+    total = None if q else listing.total
     return page(
         request,
         "queue.html",
@@ -64,7 +66,8 @@ async def queue(request: Request) -> Answer:
         figures=views.figures(listing.stats),
         sparks=charts.sparks(hours),
         q=q,
-        summary=views.summary(listing, selected, is_later_page=after is not None),
+        summary=views.summary(paging.first_row(request), len(listing.rows), total, listing.next_position is None),
+        filters=views.filters(listing.stats),
         rows=listing.rows,
         stale=set(listing.stale),
         places=views.places(listing.rows, waiting and snapshot_of(waiting, hours, pause, at)),
@@ -72,11 +75,15 @@ async def queue(request: Request) -> Answer:
         newest_first=query.descending,
         sort_url=None if q else url_with(request, sortDir="asc" if query.descending else "desc", cursor=None),
         age_title="Time since the last change" if query.by_update else "Time since submission",
-        is_later_page=after is not None,
-        first_url=url_with(request, cursor=None),
-        next_url=url_with(request, cursor=cursor) if cursor else None,
-        limit=ROWS,
+        previous_url=paging.previous_url(request, ROWS),
+        next_url=paging.next_url(request, cursor, len(listing.rows)),
     )
+
+
+def _list_query(request: Request) -> ListQuery:
+    """The form sends a blank state for all of them."""
+    query = {name: value for name, value in request.query.items() if value or name != "state"}
+    return read_list_query(request._replace(query=query), ROWS)
 
 
 async def submission(request: Request) -> Answer:
@@ -117,13 +124,13 @@ def _search_text(request: Request) -> str | None:
     q = request.query.get("q", "").strip()
     if len(q) > LONGEST_SEARCH:
         raise InvalidRequest(f"`q` must have at most {LONGEST_SEARCH} characters.", code="invalid_q")
-    if q and {"state", "sort", "sortDir"} & request.query.keys():
-        raise not_served("`q` can be combined with `cursor` only.")
+    if q and {"sort", "sortDir"} & request.query.keys():
+        raise not_served("A search cannot be sorted.")
     return q or None
 
 
-async def _search(q: str, after: str | None) -> Listing:
-    found, stats = await asyncio.gather(search_submissions(q, ROWS, after), get_stats())
+async def _search(q: str, after: str | None, states: tuple[State, ...]) -> Listing:
+    found, stats = await asyncio.gather(search_submissions(q, ROWS, after, states or tuple(State)), get_stats())
     return Listing(found.rows, found.next_position, total=None, stats=stats, stale=found.failed)
 
 

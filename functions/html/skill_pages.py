@@ -9,8 +9,9 @@ from urllib.parse import quote, unquote
 from markupsafe import Markup
 
 from functions.api.skill_versions import get_diffs
+from functions.html import paging
 from functions.html.file_pages import files_url, parse_file_path, show_version_files, version_links
-from functions.html.responses import page, reject_cross_site_form, see_other, url_with
+from functions.html.responses import page, reject_cross_site_form, see_other
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
@@ -66,10 +67,8 @@ async def search(request: Request) -> Answer:
             query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None
         ),
         is_filtered=bool(query.q or query.facets),
-        is_later_page=after is not None,
-        first_url=url_with(request, cursor=None),
-        next_url=url_with(request, cursor=cursor) if cursor else None,
-        limit=SHOWN,
+        previous_url=paging.previous_url(request, SHOWN),
+        next_url=paging.next_url(request, cursor, len(found.skills)),
     )
 
 
@@ -159,7 +158,7 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
 
 def _read_query(request: Request) -> SkillQuery:
     """Without JavaScript the form sends every field; blank ones are dropped."""
-    request.allow_query(*FILTERS, "cursor")
+    request.allow_query(*FILTERS, *paging.PARAMETERS)
     given = {name: request.query.get(name, "").strip() or None for name in FILTERS}
     too_long = [name for name, value in given.items() if value and len(value) > LONGEST_FILTER]
     if too_long:

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -294,14 +295,23 @@ def _apply(connection: sqlite3.Connection, action: Action, before: Item | None) 
 
 
 def _check_names(params: Params) -> None:
-    names = Names(params)
-    if "ConditionExpression" in params:
-        holds(parse_condition(params["ConditionExpression"]), {}, names)
-    if "UpdateExpression" in params:
-        for update in parse_update(params["UpdateExpression"]):
-            names.path(update.path)
-            if update.value:
-                names.value(update.value)
+    placeholders = (tuple(params.get(name) or ()) for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"))
+    _check_expressions(params.get("ConditionExpression"), params.get("UpdateExpression"), *placeholders)
+
+
+@lru_cache(maxsize=2000)
+def _check_expressions(
+    condition: str | None, update: str | None, given_names: tuple[str, ...], given_values: tuple[str, ...]
+) -> None:
+    """The same few, again and again: whether they parse and use what is given does not depend on the values."""
+    values = {name: {"S": ""} for name in given_values}
+    names = Names({"ExpressionAttributeNames": dict.fromkeys(given_names, "-"), "ExpressionAttributeValues": values})
+    if condition is not None:
+        holds(parse_condition(condition), {}, names)
+    for one in parse_update(update) if update is not None else ():
+        names.path(one.path)
+        if one.value:
+            names.value(one.value)
     names.check_all_used()
 
 

@@ -180,6 +180,6 @@ def _key_text(item: Mapping[str, Any], name: str, longest: int) -> str:
     if not isinstance(value, dict) or not isinstance(value.get("S"), str):
         raise invalid(f"The key {name} is missing, or is not of type S.")
     text: str = value["S"]
-    if not 0 < len(text.encode()) <= longest:
+    if not text or (4 * len(text) > longest and len(text.encode()) > longest):  # a character has up to 4 bytes
         raise invalid(f"The key {name} must have 1 to {longest} bytes.")
     return text

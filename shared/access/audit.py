@@ -42,6 +42,10 @@ def audit_put(by: Actor, action: str, subject: str, why: str) -> Put:
 class AuditPage(NamedTuple):
     entries: list[AuditEntry]
     next_position: str | None
+    sorts: tuple[str, ...] = ()  # the position of each entry
+
+    def positions(self) -> list[tuple[str, AuditEntry]]:
+        return list(zip(self.sorts, self.entries, strict=True))
 
 
 def reason_of(why: str) -> str:
@@ -60,7 +64,7 @@ async def get_audit_of(month: str, limit: int, before: str | None = None) -> Aud
     """A month, newest first; `month` like 2026-01."""
     page = await get_kv().query(Query(f"audit:{month}", before=before, descending=True, limit=limit))
     entries = [_ENTRY.decode(row.text) for row in page.rows]
-    return AuditPage(entries, page.rows[-1].sort if page.more else None)
+    return AuditPage(entries, page.rows[-1].sort if page.more else None, tuple(row.sort for row in page.rows))
 
 
 async def get_audit(limit: int = 50) -> list[AuditEntry]:

@@ -12,6 +12,7 @@ MAX_SKILL_WORDS = 32
 MAX_NEEDS = 8  # of what a skill says that it needs (`compatibility`)
 MAX_SUBMISSION_WORDS = 12
 LONGEST_WORD = 40
+SHORTEST_WITH_TYPO = 4  # shorter words are near too many others
 _WORD = re.compile(r"[^\W_]+")
 _STOP_WORDS = (
     "a about after all also an and any are as at be been before being between both but by can do does each for from"
@@ -80,3 +81,22 @@ _HOMOGLYPHS = str.maketrans(
 
 def _first(words: Iterable[str], limit: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))[:limit]
+
+
+def is_typo_of(word: str, known: str) -> bool:
+    """Whether a beginning of the known word differs by one letter: missing, added, wrong, or swapped with the next. The
+    first two letters are right, so that one page of the index has all candidates."""
+    if len(word) < SHORTEST_WITH_TYPO or word[:2] != known[:2]:
+        return False
+    lengths = range(len(word) - 1, len(word) + 2)
+    return any(_differs_by_one(word, known[:length]) for length in lengths if length <= len(known))
+
+
+def _differs_by_one(a: str, b: str) -> bool:
+    if len(a) > len(b):
+        a, b = b, a
+    start = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
+    if len(a) != len(b):
+        return a[start:] == b[start + 1 :]
+    is_swapped = a[start : start + 2] == b[start : start + 2][::-1] and a[start + 2 :] == b[start + 2 :]
+    return a[start + 1 :] == b[start + 1 :] or is_swapped

@@ -4,7 +4,7 @@ Unknown is null, never 0."""
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -133,6 +133,12 @@ def share_of(skill: Skill) -> dict[str, int]:
 
 
 def hour_key(time: datetime, shard: int) -> Key:
+    """A partition for each shard: one for all of an hour would be full at 250 submissions a second."""
+    return Key(f"stats:hour:{time:%Y-%m-%dT%H}:{shard}")
+
+
+def _former_hour_key(time: datetime, shard: int) -> Key:
+    """Where releases before this one counted: their counts are carried over when the hour is rolled up."""
     return Key(f"stats:hour:{time:%Y-%m-%dT%H}", str(shard))
 
 
@@ -144,34 +150,45 @@ class Hour(msgspec.Struct, frozen=True):
 async def get_hours(at: datetime, hours: int = 24) -> list[Hour] | None:
     """The last hours, oldest first, the current one last. None when a part of them could not be read."""
     starts = _hours_until(at, hours)
-    closed = [start for start in starts if _is_closed(start, at)]
-    rolled_up, counted = await asyncio.gather(_rolled_up(closed), _counted(starts[len(closed) :]))
+    closed, open_ = _split(starts, at)
+    days, counted = await asyncio.gather(_read_days(starts), _counted(open_))
+    rolled_up = {start: found for start in closed if (found := _of_day(days, start)) is not None}
     missing = [start for start in closed if start not in rolled_up]
-    late = await _counted(missing) if missing else {}  # no scan has rolled these up yet
+    late = await _counted(missing, with_former=True) if missing else {}  # no scan has rolled these up yet
     if counted is None or late is None:
         return None
-    known = {**rolled_up, **counted, **late}
+    known = {**rolled_up, **late, **{start: _added([n, _former(days, start)]) for start, n in counted.items()}}
     return [Hour(start, known[start]) for start in starts]
 
 
 async def roll_up_hours(at: datetime) -> int:
     """Sums the shards of closed hours into one record a day, so that a view reads one item instead of ten per hour.
     Returns how many hours were added. Two at once write the same sums; what one overwrites, the next call adds."""
-    closed = [start for start in _hours_until(at, ROLLED_UP) if _is_closed(start, at)]
-    stored = await _rolled_up(closed)
-    missing = [start for start in closed if start not in stored]
-    counted = await _counted(missing) if missing else None
-    if not counted:
+    closed, open_ = _split(_hours_until(at, ROLLED_UP), at)
+    days = await _read_days([*closed, *open_])
+    missing = [start for start in closed if _of_day(days, start) is None]
+    counted = await _counted(missing, with_former=True) if missing else {}
+    former = await _counted(open_, _former_hour_key)
+    if counted is None or former is None:
         return 0
+    sums = {(_day_key(start), f"{start:%H}"): n for start, n in counted.items()}
+    sums |= {(_day_key(start), f"{start:%H}{_FORMER}"): n for start, n in former.items() if n != _former(days, start)}
     expires_at = int((at + DAY_TTL).timestamp())
-    for key in {_day_key(start) for start in counted}:
-        sums = {f"{start:%H}": n for start, n in {**stored, **counted}.items() if _day_key(start) == key}
-        await get_kv().put(Put(key, encode(sums), {"expiresAt": expires_at}))
+    for day in {day for day, _ in sums}:
+        doc = {**days.get(day, {}), **{hour: n for (of, hour), n in sums.items() if of == day}}
+        await get_kv().put(Put(day, encode(doc), {"expiresAt": expires_at}))
     return len(counted)
 
 
-def _is_closed(start: datetime, at: datetime) -> bool:
-    return start + timedelta(hours=1) + LATEST_COUNT <= at
+_Day = dict[str, dict[str, int]]  # by hour; with the suffix, what an open hour has under its former key
+_FORMER = ".former"
+
+
+def _split(starts: Sequence[datetime], at: datetime) -> tuple[list[datetime], list[datetime]]:
+    """Hours into which nothing is counted any more, and the others."""
+    ends = [start + timedelta(hours=1) + LATEST_COUNT for start in starts]
+    closed = sum(end <= at for end in ends)
+    return list(starts[:closed]), list(starts[closed:])
 
 
 def _hours_until(at: datetime, hours: int) -> list[datetime]:
@@ -183,18 +200,25 @@ def _day_key(hour: datetime) -> Key:
     return Key(f"stats:day:{hour:%Y-%m-%d}")
 
 
-async def _rolled_up(starts: Sequence[datetime]) -> dict[datetime, dict[str, int]]:
-    """What could not be read is not there: its shards are read instead."""
-    if not starts:
-        return {}
+async def _read_days(starts: Sequence[datetime]) -> dict[Key, _Day]:
+    """What could not be read is not there: the counters of its hours are read instead."""
     read = await get_kv().get_many({_day_key(start) for start in starts})
-    days = {key: msgspec.json.decode(doc, type=dict[str, dict[str, int]]) for key, doc in read.found.items()}
-    hours = {start: days.get(_day_key(start), {}).get(f"{start:%H}") for start in starts}
-    return {start: counts for start, counts in hours.items() if counts is not None}
+    return {key: msgspec.json.decode(doc, type=_Day) for key, doc in read.found.items()}
 
 
-async def _counted(starts: Sequence[datetime]) -> dict[datetime, dict[str, int]] | None:
-    keys = {start: [hour_key(start, shard) for shard in range(COUNTER_SHARDS)] for start in starts}
+def _of_day(days: Mapping[Key, _Day], start: datetime) -> dict[str, int] | None:
+    return days.get(_day_key(start), {}).get(f"{start:%H}")
+
+
+def _former(days: Mapping[Key, _Day], start: datetime) -> dict[str, int]:
+    return days.get(_day_key(start), {}).get(f"{start:%H}{_FORMER}", {})
+
+
+async def _counted(
+    starts: Sequence[datetime], key: Callable[[datetime, int], Key] = hour_key, with_former: bool = False
+) -> dict[datetime, dict[str, int]] | None:
+    kinds = (key, _former_hour_key) if with_former else (key,)
+    keys = {start: [kind(start, shard) for kind in kinds for shard in range(COUNTER_SHARDS)] for start in starts}
     read = await get_kv().get_counts(key for shards in keys.values() for key in shards)
     if read.failed:
         return None

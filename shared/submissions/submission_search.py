@@ -7,11 +7,12 @@ import asyncio
 from typing import NamedTuple
 
 from shared.errors import Unavailable
-from shared.records.search_words import begins, is_match, query_words, submission_words, tokens
-from shared.records.submissions import CATEGORIES, Submission, SubmissionRow, is_id, row_of
+from shared.records.search_words import begins, is_match, is_typo_of, query_words, submission_words, tokens
+from shared.records.submissions import CATEGORIES, State, Submission, SubmissionRow, is_id, row_of
 from shared.submissions.submission_store import WORDS, get_submissions_fresh
 from shared.submissions.word_index import MAX_LISTS, WordEntry, WordList, read_word, read_words
 
+READ_AT_ONCE = 500  # records, in one round trip
 NAMESAKES = 100  # submissions with the words of one name that are read, the newest first
 
 
@@ -21,20 +22,40 @@ class Found(NamedTuple):
     failed: list[str]  # could not be read, so they are neither shown nor known to be gone
 
 
-async def search_submissions(q: str, limit: int, after: str | None = None) -> Found:
-    """By words, or by the id itself. Where more have a word than one page of the index takes, they come by word."""
+async def search_submissions(
+    q: str, limit: int, after: str | None = None, states: tuple[State, ...] = tuple(State)
+) -> Found:
+    """By words, or by the id itself. Where more have a word than one page of the index takes, they come by word. If
+    nothing has the words, one letter of each may be wrong. With some states only, a page reads READ_AT_ONCE records at
+    most: it may be shorter than the limit, and `next_position` continues."""
     if is_id(q.strip()):
         fresh = await get_submissions_fresh([q.strip()])
-        return Found(list(map(row_of, fresh.submissions)), None, fresh.failed)
+        return Found([row_of(one) for one in fresh.submissions if one.state in states], None, fresh.failed)
     words = query_words(q)
     if not words:
         return Found([], None, [])
     entries, end = await _candidates(words, after)
-    page = entries[:limit]
+    if not entries and (words := await _corrected(words)):
+        entries, end = await _candidates(words, after)
+    page = entries[: limit if len(states) == len(State) else max(limit, READ_AT_ONCE)]
     fresh = await get_submissions_fresh(entry.name for entry in page)
-    by_id = {submission.id: submission for submission in fresh.submissions}
-    shown = [row_of(by_id[e.name]) for e in page if e.name in by_id and _is_shown(words, e, by_id[e.name])]
-    return Found(shown, page[-1].sort if len(entries) > limit else end, fresh.failed)
+    by_id = {one.id: one for one in fresh.submissions if one.state in states}
+    shown = [entry for entry in page if entry.name in by_id and _is_shown(words, entry, by_id[entry.name])]
+    last = shown[limit - 1] if len(shown) > limit else page[-1] if len(entries) > len(page) else None
+    return Found([row_of(by_id[e.name]) for e in shown[:limit]], last.sort if last else end, fresh.failed)
+
+
+async def _corrected(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words that nothing has, replaced by the first known ones they may be typos of; none if there is no such word."""
+    found = await asyncio.gather(*(_known_word(word) for word in words[:MAX_LISTS]))
+    return () if None in found or found == list(words) else tuple(word for word in found if word)
+
+
+async def _known_word(word: str) -> str | None:
+    alike, exact = await asyncio.gather(read_words(WORDS, word[:2]), read_words(WORDS, word, limit=1))
+    if exact.entries:
+        return word
+    return next((entry.word for entry in alike.entries if is_typo_of(word, entry.word)), None)
 
 
 class RejectedSubmission(NamedTuple):

@@ -24,7 +24,6 @@ from shared.records.submissions import (
 from shared.scanner.report import FrontMatter
 from shared.submissions.counters import Stats
 from shared.submissions.queue_position import RANKED, QueueRank, QueueSnapshot
-from shared.submissions.submission_list import Listing
 from shared.web import labels
 from shared.web.findings import by_file
 from shared.web.source_files import TreeRow, file_tree
@@ -59,18 +58,29 @@ def figures(stats: Stats) -> dict[str, int | None]:
     }
 
 
-def summary(listing: Listing, selected: str | None, *, is_later_page: bool) -> str:
-    """`selected`: the category or state that is listed; None: the results of a search."""
-    shown = len(listing.rows)
-    if selected is None:
-        is_all = listing.next_position is None and not is_later_page
-        return labels.counted(shown, "result") if is_all else f"Showing {labels.counted(shown, 'result')}"
-    if listing.total is None:
-        return f"Showing {labels.counted(shown, 'submission')}"
-    label = labels.CATEGORY_LABELS.get(selected) or labels.look_of(State(selected)).label
-    what = "submission" if selected == "total" else label.lower()
-    counted = labels.counted(listing.total, what, None if selected == "total" else what)
-    return f"Showing {shown} of {counted}" if shown < listing.total else counted
+def summary(first: int, shown: int, total: int | None, is_last: bool) -> str:
+    """`total` is None where it is not known: the results of a search."""
+    if not shown:
+        return "No submissions" if first == 1 and is_last else "No more on this page"
+    if first == 1 and is_last:
+        return labels.counted(shown, "submission" if total is not None else "result")
+    rows = f"{labels.number(first)}–{labels.number(first + shown - 1)}"
+    return rows if total is None else f"{rows} of {labels.number(total)}"
+
+
+def filters(stats: Stats) -> list[tuple[str, str]]:
+    """What a list can be limited to, with the number of submissions in it: categories, then single states."""
+    known = {name: n for name, n in figures(stats).items() if name != "total"}
+    shown = [("", f"All states ({_count(stats.total)})")]
+    shown += [(name, f"{labels.CATEGORY_LABELS[name]} ({_count(n)})") for name, n in known.items()]
+    by_state = stats.by_state or {}
+    return shown + [
+        (state, f"{labels.look_of(state).label} ({by_state[state]})") for state in State if by_state.get(state)
+    ]
+
+
+def _count(n: int | None) -> str:
+    return labels.UNKNOWN if n is None else labels.number(n)
 
 
 def places(rows: Iterable[SubmissionRow | Submission], line: QueueSnapshot | None) -> dict[str, QueueRank]:
@@ -130,8 +140,9 @@ def _findings_base(submission: Submission) -> str | None:
         return f"/skills/{quote(submission.skill_name)}/versions/{submission.published_version}/files/"
     if not (submission.repo_url and submission.commit):
         return None
-    is_folder = submission.skill_path not in (".", "") and not submission.skill_path.startswith("name:")
-    folder = f"{quote(submission.skill_path)}/" if is_folder else ""
+    path = submission.skill_path.removesuffix(f"@{submission.ref}") if submission.ref else submission.skill_path
+    is_folder = path not in (".", "") and not path.startswith("name:")
+    folder = f"{quote(path)}/" if is_folder else ""
     return f"{submission.repo_url}/blob/{submission.commit}/{folder}"
 
 

@@ -33,7 +33,7 @@ class RegistrySite:
         return self.platform.url
 
     def push(self, full_name: str, files: Mapping[str, str]) -> None:
-        """A new commit at the head of the repository, which nobody has submitted."""
+        """A new commit at the head of the repository, which has not been submitted."""
         self.repos.setdefault(full_name, {}).update(files)
         known = self.github.repos.get(full_name)
         (known.commit if known else self._new(full_name))(dict(self.repos[full_name]))

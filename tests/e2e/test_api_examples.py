@@ -198,13 +198,13 @@ def test_the_example_works_as_it_is_written(example, variables, scene):
     run = subprocess.run(command, env=needed, capture_output=True, text=True, check=False, timeout=120)
     if "/queue/pause" in example.script or "/dequeue" in example.script or "/$ID/requeue" in example.script:
         scene.act("queue/resume")
-    told = f"{example.script}\n{run.stdout[-2000:]}{run.stderr}"
+    output = f"{example.script}\n{run.stdout[-2000:]}{run.stderr}"
     code = next((code for part, code in REFUSED.items() if part in example.script), None)
     if code is None:
-        assert run.returncode == 0, told
+        assert run.returncode == 0, output
     else:
-        assert run.returncode != 0, f"it is refused no longer: {told}"
-        assert json.loads(run.stdout)["error"]["code"] == code, told
+        assert run.returncode != 0, f"it is refused no longer: {output}"
+        assert json.loads(run.stdout)["error"]["code"] == code, output
 
 
 def asked(script: str) -> set[tuple[str, str]]:

@@ -95,8 +95,8 @@ def test_a_published_skill_is_pending_then_completed_and_a_dangerous_one_is_gone
     assert "PASS" in output
     assert "B602" in output
 
-    told = security(platform, calm["skillName"])
-    assert (told.overall_verdict, told.providers[0].status, told.providers[0].score) == ("PASS", "COMPLETED", 100)
+    shown = security(platform, calm["skillName"])
+    assert (shown.overall_verdict, shown.providers[0].status, shown.providers[0].score) == ("PASS", "COMPLETED", 100)
     assert security(platform, dangerous["skillName"]).providers[0].critical_count == 1
     blocked = submission(platform, dangerous["id"])
     assert blocked["state"] == "BLOCKED"
@@ -127,8 +127,8 @@ def test_what_one_scanner_holds_another_does_not_get_and_its_files_arrive_whole(
 
     for _ in range(2):
         client.report(claim, {"status": "COMPLETED", "verdict": "CONCERNS", "score": 60})
-    [told] = security(platform, name).providers
-    assert (told.status, told.verdict, told.score) == ("COMPLETED", "CONCERNS", 60)
+    [shown] = security(platform, name).providers
+    assert (shown.status, shown.verdict, shown.score) == ("COMPLETED", "CONCERNS", 60)
     with pytest.raises(RequestRefused) as refusal:
         client.report(claim, {"status": "COMPLETED", "verdict": "PASS", "score": 100})
     assert refusal.value.code == "already_reported"

@@ -207,7 +207,7 @@ def test_what_github_withholds_costs_no_attempt_and_ends_well(quick_platform, gi
     vendor = github.repo("trusted/late", THREE, owner_id=VENDOR_ID)
     github.fail("trusted/late", "500")
     tree = f"{GITHUB}/trusted/late/tree/{vendor.fork_commit(THREE)}"
-    imposter = accepted(platform, {"repoUrl": f"{tree}/skills/pdf"})  # GitHub is silent: nobody could know
+    imposter = accepted(platform, {"repoUrl": f"{tree}/skills/pdf"})  # GitHub is silent, so it could not be known
     for name, (_, why) in faults.items():
         waiting = eventually(lambda n=name: _deferral(submission(platform, ids[n])), 60)
         assert waiting.startswith("deferred: We could not reach GitHub (")

@@ -22,7 +22,7 @@ def platform(tmp_path_factory, github):
 
 @pytest.mark.requirement("R25")
 def test_30_submissions_are_at_github_at_one_moment_and_take_one_archive_each(platform, github):
-    """Whoever works on one after the other never gets all thirty to the gate, and it stays shut."""
+    """A worker that takes one after the other never gets all thirty to the gate, and it stays shut."""
     ids = queue_up_behind_busy_workers(platform, github, "acme/many")
     for submission_id in ids:
         path = f"/api/v1/submissions/{submission_id}"

@@ -215,6 +215,23 @@ def test_a_finding_of_a_submission_is_one_click_from_its_line(tab, demo):
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
 
 
+IS_UNDER = "([x, y]) => document.elementFromPoint(x, y).textContent"
+
+
+def test_no_button_of_a_decision_moves_when_one_opens(tab, demo):
+    sign_in(tab, demo)
+    tab.goto(f"{demo.url}/admin?review={demo.ids['held']}")
+    buttons = tab.locator(".decisions summary")
+    buttons.first.scroll_into_view_if_needed()
+    for n in range(buttons.count()):
+        box, label = buttons.nth(n).bounding_box(), buttons.nth(n).text_content()
+        middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+        tab.mouse.click(*middle)
+        expect(tab.locator(".decisions details[open] > summary")).to_have_text(label)
+        expect(tab.locator(".decisions details[open] [name=why]")).to_be_visible()
+        assert tab.evaluate(IS_UNDER, middle) == label
+
+
 def test_the_api_page_shows_one_operation_at_a_time_and_sends_it(tab, demo):
     tab.goto(f"{demo.url}/docs")
     expect(tab.locator("[data-view]:visible")).to_have_count(1)

@@ -62,8 +62,19 @@ def test_the_first_paint_is_right_without_javascript_with_0_1_and_300_submission
             shown = {card: page.inner_text(f'[data-figure="{card}"]') for card in ("total", "active", "published")}
             assert shown == {"total": str(n), "active": str(n), "published": "0"}
             assert page.locator("[data-rows] tbody tr").count() == min(n, 50)
-        page.click("text=Next 50")
-        assert page.locator("[data-rows] tbody tr").count() == 50
+        assert page.inner_text('[data-part="summary"]') == "1–50 of 300"
+        for move, shown in (("Next", "51–100"), ("Next", "101–150"), ("Previous", "51–100"), ("Previous", "1–50")):
+            page.get_by_role("link", name=move).click()
+            assert page.inner_text('[data-part="summary"]') == f"{shown} of 300"
+            assert page.locator("[data-rows] tbody tr").count() == 50
+        page.fill("#q", "skil-77")
+        page.select_option("#state", label="Queued (300)")
+        page.get_by_role("button", name="Search").click()
+        assert page.locator("[data-rows] tbody tr").count() == 1
+        page.select_option("#state", "published")
+        page.get_by_role("button", name="Search").click()
+        assert page.input_value("#q") == "skil-77"
+        assert page.locator("[data-rows] tbody tr").count() == 0
         context.close()
     finally:
         platform.kill()

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from local import smoke
 from shared.records.submissions import CATEGORIES
 from tests.support.platform import Platform, eventually, kill
 
@@ -59,6 +60,10 @@ def assert_counts_are_true(platform: Platform) -> None:
     recount = Counter(record["state"] for record in records(platform))
     assert {state: n for state, n in counted["byState"].items() if n} == recount
     assert counted["total"] == sum(recount.values())
+
+
+def test_the_probes_that_follow_a_deployment_find_nothing_wrong(platform):
+    assert smoke.failures_at(platform.url) == []
 
 
 def test_200_submissions_by_8_clients_end_as_they_should_and_every_number_is_true_on_the_way(platform):

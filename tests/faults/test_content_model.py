@@ -51,7 +51,7 @@ def test_what_is_published_is_what_was_scanned(world):
 @pytest.mark.requirement("R37")
 @pytest.mark.parametrize("again", ["requeue", "another upload"])
 def test_what_a_stopped_scan_said_is_not_used_again(world, again):
-    """By the next attempt, or by somebody else's copy: both scan, and the scan that finishes decides."""
+    """By the next attempt, or by another worker's copy: both scan, and the scan that finishes decides."""
     world.submit("greeter", "heavy")
     world.deliver()
     assert (only(world).state, only(world).attempts) == (State.ON_HOLD, 1)

@@ -111,7 +111,7 @@ def test_a_message_of_a_record_that_is_not_there_is_retried_and_then_one_dead_le
         eventually(
             lambda: any(a.action == "ReceiveMessage" and "SubmissionQueue" in a.text for a in faulty.proxy.asked)
         )
-        faulty.send(unknown)  # now that nobody polls with the timeout as it was
+        faulty.send(unknown)  # now that no poll uses the old timeout
         letters = lambda: [  # noqa: E731
             json.loads(item.doc) for key, item in faulty.stored().items.items() if key.pk.startswith("dead-letter:")
         ]

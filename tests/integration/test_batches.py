@@ -65,7 +65,7 @@ async def test_names_that_only_front_matters_know_are_looked_up_in_one_archive(e
     answers = await submit(env, [RequestedSkill(name, None) for name in [*names, "nobody"]])
     assert [one.submission.skill_path for one in answers[:10]] == [f"skills/{name}" for name in MANY[:10]]
     assert isinstance(answers[10], NotAccepted)
-    assert "'nobody'" in answers[10].message  # what is not there is told in the words of whoever asked
+    assert "'nobody'" in answers[10].message  # what is missing is named as the caller wrote it
     assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1, "tarball": 1, "codeload": 1}
 
 

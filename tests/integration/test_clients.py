@@ -10,7 +10,7 @@ from tests.support.memory import memory_env, within
 from tests.support.route_calls import call
 from tests.support.stub_github import StubGitHub
 
-# It sends them with every request, GET or POST, and the last two once somebody has signed in.
+# It sends them with every request, GET or POST, and the last two once a user has signed in.
 HEADERS = {
     "content-type": "application/json",
     "user-agent": "vskill-cli",

@@ -18,7 +18,7 @@ NO_ID = "sub_" + "0" * 26
 
 
 class DownKV(MemoryKV):
-    """A store that stops answering when it is told to."""
+    """A store that stops answering on request."""
 
     down = False
 
@@ -77,7 +77,7 @@ async def test_every_served_filter_is_honoured(env, query, names, total):
     "query",
     [
         "state=active&sort=createdAt",
-        "q=a&state=active",
+        "q=a&sort=updatedAt",
         "q=a&sort=createdAt",
         "q=a&sortDir=asc",
         "repoUrl=github.com/o/r&sortDir=desc",

@@ -303,7 +303,7 @@ async def test_an_approval_still_holds_for_its_own_skill(env, stub):
 
 
 async def keep_as_an_older_release(env, original):
-    """One clearance for the content, whoever's it is."""
+    """One clearance for the content, for all skills."""
     stored = env.kv.items.pop(clearance_key(original.skill_name, original.content_hash))
     await env.kv.put(Put(shared_clearance_key(original.content_hash), stored.doc))
 

@@ -1,7 +1,7 @@
 """A cold function imports only its own world: the number of modules is held to a budget, so that it cannot creep up.
 Python's own modules do not count: they differ from one version to the next.
 
-`python -m bench.cold_start` measures what it is about. Whoever needs a module more raises the number here, knowingly.
+`python -m bench.cold_start` measures what it is about. A change that needs another module raises the number here.
 """
 
 import json
@@ -13,19 +13,21 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
-    "submissions_api": 155,
-    "skills_api": 173,
+    "submissions_api": 163,
+    "skills_api": 174,
     "registry": 188,
-    "admin_api": 225,
-    "owner_api": 222,
+    "admin_api": 229,
+    "owner_api": 231,
     "owner_pages": 330,
-    "webhooks": 152,
-    "pages": 318,
-    "admin_pages": 340,
-    "consumer": 183,
-    "dead_letters": 180,
-    "stuck_scan": 178,
-    "rescan": 178,
+    "webhooks": 153,
+    "pages": 332,
+    "admin_pages": 345,
+    "consumer": 186,
+    "dead_letters": 182,
+    "stuck_scan": 181,
+    "notifications": 123,
+    "sweep": 125,
+    "rescan": 180,
 }
 # The SDK and what serves it; a general HTTP client; the compiler of templates where nothing is rendered.
 NEVER = {"aioboto3", "aiobotocore", "boto3", "aiohttp", "cryptography"}

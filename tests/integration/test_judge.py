@@ -261,7 +261,7 @@ class Contested(MemoryKV):
 
 @pytest.mark.requirement("R34")
 async def test_a_budget_that_cannot_be_counted_asks_nothing_and_costs_no_attempt(env, stub):
-    """In time to write down that it was deferred: whoever comes at a bad moment is not at fault."""
+    """In time to write down that it was deferred: an outage costs the submission no attempt."""
     contested = memory_env(Contested, bedrock=env.bedrock, judge="bedrock", judge_model_id="m")
     began = asyncio.get_running_loop().time()
     with time_limit(SETTLE_TIME + scaled(seconds=0.2)), pytest.raises(Deferred, match="could not be counted"):

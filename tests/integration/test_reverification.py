@@ -176,8 +176,8 @@ async def test_discover_says_unknown_of_what_it_cannot_read_and_never_new(env, s
     accepted = await submit(env, path="skills/pdf")
     env.kv.items[submission_key(accepted.submission.id)].doc = "{"
     skills, _ = await within(env, lambda: discovery.discover(URL))
-    told = {skill["path"]: (skill["status"], skill.get("submissionId")) for skill in skills}
-    assert told == {"skills/pdf": ("unknown", accepted.submission.id), "skills/csv": ("new", None)}
+    statuses = {skill["path"]: (skill["status"], skill.get("submissionId")) for skill in skills}
+    assert statuses == {"skills/pdf": ("unknown", accepted.submission.id), "skills/csv": ("new", None)}
 
 
 async def test_readers_give_way_when_the_quota_is_low_and_workers_do_not(env, stub):

@@ -132,7 +132,7 @@ def needs(route: str) -> str:
     public = (PUBLIC_API, PUBLIC_PAGES, PUBLIC_CLIENTS)
     if route == "$default" or any(paths.fullmatch(path) for paths in public):
         return "nothing"
-    raise AssertionError(f"Nobody wrote down here who may use {route}.")
+    raise AssertionError(f"This table does not say who may use {route}.")
 
 
 async def ask(env, module: str, route: str, who: str) -> int:
@@ -197,7 +197,7 @@ def test_the_declaration_says_the_same(module, route):
 @pytest.mark.requirement("S16")
 def test_a_route_nobody_thought_of_is_noticed():
     for route in ("POST /api/v1/admin/everything", "GET /api/v1/secrets", "GET /backup", "POST /api/v1/internal/run"):
-        with pytest.raises(AssertionError, match="Nobody wrote down"):
+        with pytest.raises(AssertionError, match="This table does not say"):
             needs(route)
 
 

@@ -1,4 +1,4 @@
-"""What a skill's answers rest on and how long they may be kept: badge, scanners elsewhere, repository, ETags."""
+"""What a skill's answers rest on and how long they may be kept: badge, external scanners, repository, ETags."""
 
 from xml.etree import ElementTree
 
@@ -35,7 +35,7 @@ def test_a_badge_says_what_a_skill_is_certified_as():
         assert svg.attrib["role"] == "img"
         assert svg.attrib["aria-label"] == svg.find("{*}title").text == f"{name}: {says}"
         assert [text.text for text in svg.findall(".//{*}text")] == ["skill", says]
-        assert answer["headers"]["cache-control"] == "public, max-age=300"
+        assert answer["headers"]["cache-control"] == "public, max-age=60"
 
 
 @pytest.mark.requirement("S06")

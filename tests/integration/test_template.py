@@ -70,12 +70,12 @@ MISTAKES = {
     ),
     "no answer for unknown routes": (drop(of("Pages", "Events.NoSuchRoute")), "$default"),
     "an API function left out": (drop("Resources.AdminApi"), "no function serves functions/admin_api.py"),
-    "a setting nobody gets": (drop(f"{VARIABLES}.QUEUE_URL"), "no function gets the setting QUEUE_URL"),
+    "a setting no function gets": (drop(f"{VARIABLES}.QUEUE_URL"), "no function gets the setting QUEUE_URL"),
     "the key of sessions for every function": (
         put(f"{VARIABLES}.SESSION_SECRET_ID", {"Ref": "SessionSecret"}),
         "SESSION_SECRET_ID is not the setting of AdminPages alone",
     ),
-    "a setting nobody reads": (put(f"{VARIABLES}.COLOUR", "blue"), "nothing reads the setting COLOUR"),
+    "a setting no code reads": (put(f"{VARIABLES}.COLOUR", "blue"), "nothing reads the setting COLOUR"),
     "a function built another way": (drop("Resources.Consumer.Metadata"), "make build"),
     "a function without the layer": (put(of("Consumer", "Layers"), []), "layer"),
     "another architecture": (put("Globals.Function.Architectures", ["x86_64"]), "arm64"),
@@ -133,19 +133,19 @@ MISTAKES = {
     "a table that goes with the stack": (drop("Resources.Table.DeletionPolicy"), "deleted with the stack"),
     "a secret in the template": (put(of("Secret", "SecretString"), "hunter2"), "not generated"),
     "logs for ever": (drop(of("Logs", "RetentionInDays")), "kept for ever"),
-    "a function that logs elsewhere": (
+    "a function that logs to another group": (
         put(of("Consumer", "LoggingConfig"), {"LogFormat": "JSON"}),
         "Consumer: its log",
     ),
-    "an alarm on a name nobody emits": (put(of("ReadsFail", "MetricName"), "ReadFailures"), "nothing emits"),
+    "an alarm on a name that is never emitted": (put(of("ReadsFail", "MetricName"), "ReadFailures"), "nothing emits"),
     "an alarm in another namespace": (put(of("JudgeFails", "Namespace"), "Platform"), "nothing emits Platform/JudgeE"),
-    "a sum of a name nobody emits": (
+    "a sum of a name that is never emitted": (
         put(of("NothingDrains", "Metrics.2.MetricStat.Metric.MetricName"), "Drained"),
         "nothing emits VskillPlatform/Drained",
     ),
     "an alarm of every stack": (put(of("DeadLettersWaiting", "Dimensions"), []), "emitted with the stack"),
     "metrics of every stack": (put(f"{VARIABLES}.POWERTOOLS_SERVICE_NAME", "vskill-platform"), "two stacks"),
-    "a metric nobody watches": (drop("Resources.RecoveryFallsBehind"), "no alarm watches OrphanedActive"),
+    "a metric without an alarm": (drop("Resources.RecoveryFallsBehind"), "no alarm watches OrphanedActive"),
     "an alarm that ticks slower": (put(of("ReadsFail", "Period"), 60), "period of ReadsFailed"),
     "silence taken for health": (put(of("NoScanFinished", "TreatMissingData"), "notBreaching"), "three periods"),
     "patience with the scan": (put(of("NoScanFinished", "EvaluationPeriods"), 30), "three periods"),

@@ -107,7 +107,7 @@ async def test_a_private_or_missing_repo_is_refused_alike(env, stub, make):
     make(stub)
     with pytest.raises(Unprocessable, match="could not find this repository, or it is private"):
         await submit(env)
-    after = await verified(env, path="skills/pdf")  # with a path, nobody was asked when it was accepted
+    after = await verified(env, path="skills/pdf")  # with a path, GitHub was not asked when it was accepted
     assert (after.state, "or it is private" in after.reason) == (State.REJECTED, True)
 
 
@@ -297,7 +297,7 @@ async def test_the_blocklist_is_scoped_and_stops_an_approval(env, stub):
     with pytest.raises(Conflict, match="steals keys"):
         await within(env, lambda: submission_decisions.approve(held.id, ANNA, "no"))
     other = await verified(env, "https://github.com/other/skills", path="skills/tool")
-    assert other.parked_by == held.parked_by  # of the same name, elsewhere: not named by the entry
+    assert other.parked_by == held.parked_by  # the same name in another repository: not named by the entry
     blocked = await within(env, lambda: submission_decisions.requeue(held.id, ANNA, "look again"))
     await processed(env, blocked)
     after = await record(env, held)

@@ -41,9 +41,9 @@ def emitted(capsys):
 def test_every_tick_of_the_scan_tells_how_the_queue_is_doing(function_env, emitted):
     for _ in range(2):
         stuck_scan.handler(SCHEDULED, Context(30))
-        told = emitted()
-        assert set(told) == set(Watched) - WHERE_IT_HAPPENS
-        assert told[Watched.STUCK_SCAN_FINISHED] == 1
+        seen = emitted()
+        assert set(seen) == set(Watched) - WHERE_IT_HAPPENS
+        assert seen[Watched.STUCK_SCAN_FINISHED] == 1
 
 
 @pytest.mark.usefixtures("no_store")

@@ -1,4 +1,4 @@
-"""The function that scanners elsewhere talk to, called as Lambda calls it, against moto's server."""
+"""The function that external scanners call, called as Lambda calls it, against moto's server."""
 
 import asyncio
 import base64
@@ -220,8 +220,8 @@ CLAIMED = {"claimId": "c", "provider": "bandit", "skillName": "a/b/c", "contentH
     ],
 )
 def test_a_result_that_cannot_be_meant_is_refused(post, more, status, code):
-    told, answer = post(RESULTS, **result(CLAIMED, **more))
-    assert (told, answer["error"]["code"]) == (status, code)
+    returned, answer = post(RESULTS, **result(CLAIMED, **more))
+    assert (returned, answer["error"]["code"]) == (status, code)
 
 
 def test_a_query_is_refused_since_nobody_signed_it(context):

@@ -24,7 +24,7 @@ class MeteredDynamo(MemoryDynamo):
         self.requests: Counter[str] = Counter()
         self.reads_by_family: dict[str, float] = defaultdict(float)
         self.writes_by_family: dict[str, float] = defaultdict(float)
-        self._factor = 1
+        self.factor = 1
         self.on_write = self._count_write
 
     def forget(self) -> None:
@@ -33,7 +33,7 @@ class MeteredDynamo(MemoryDynamo):
             counter.clear()
 
     def apply(self, operation: str, params: Mapping[str, Any], by: Any = None) -> dict[str, Any]:
-        self._factor = 2 if operation == "TransactWriteItems" else 1
+        self.factor = 2 if operation == "TransactWriteItems" else 1
         self.requests[operation] += 1
         answer = super().apply(operation, params, by)
         if operation == "GetItem":
@@ -58,17 +58,20 @@ class MeteredDynamo(MemoryDynamo):
 
     def _count_read(self, pk: str, units: float) -> None:
         self.read += units
-        self.reads_by_family[_family(pk)] += units
+        self.reads_by_family[family_of(pk)] += units
 
     def _count_write(self, by: Any, key: Key, before: Stored | None, after: Stored | None) -> None:
-        size = max(_stored_size(key, stored) for stored in (before, after))
-        units = self._factor * _units(size, 1024)
-        units += sum(_index_units(index, before, after) for index in INDEXES)
+        units = write_units(self.factor, key, before, after)
+        units += sum(index_units(index, before, after) for index in INDEXES)
         self.written += units
-        self.writes_by_family[_family(key.pk)] += units
+        self.writes_by_family[family_of(key.pk)] += units
 
 
-def _index_units(index: str, before: Stored | None, after: Stored | None) -> int:
+def write_units(factor: int, key: Key, before: Stored | None, after: Stored | None) -> int:
+    return factor * _units(max(_stored_size(key, stored) for stored in (before, after)), 1024)
+
+
+def index_units(index: str, before: Stored | None, after: Stored | None) -> int:
     old, new = (_index_row(index, stored) for stored in (before, after))
     if old == new:
         return 0
@@ -99,7 +102,7 @@ def _units(size: int, step: int) -> int:
     return max(1, math.ceil(size / step))
 
 
-def _family(pk: str) -> str:
+def family_of(pk: str) -> str:
     """`stats:hour` and `stats:day` are families of their own."""
     parts = pk.split(":")
     return ":".join(parts[:2]) if parts[0] == "stats" and len(parts) > 2 else parts[0]

@@ -49,6 +49,7 @@ ONLY_FOR = {
         "Pages",
         "SkillsApi",
         "SubmissionsApi",
+        "Sweep",
     ],
 }
 READ_BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}

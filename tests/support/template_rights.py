@@ -93,7 +93,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
         "AdminTokens": {"secretsmanager:GetSecretValue"},
         "GitHubTokens": {"secretsmanager:GetSecretValue"},  # to say that there is none
-        "SessionSecret": {"secretsmanager:GetSecretValue"},  # nobody else: whoever has it can sign a session
+        "SessionSecret": {"secretsmanager:GetSecretValue"},  # no other function: it is enough to sign a session
     },
     "Webhooks": {
         "Table": READ | WRITE,
@@ -137,13 +137,16 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table": READ | {"dynamodb:PutItem"},
         "Table/index/due": QUERY,
         "NotificationQueue": RECEIVE | {"sqs:SendMessage"},
+        "FailedSchedules": {"sqs:SendMessage"},
+        **OWN_ROLE,
         "Secret": {"secretsmanager:GetSecretValue"},  # the key that secrets of webhooks are derived from
     },
     "Sweep": {
         "Table": READ | QUERY | WRITE,
         "Table/index/due": QUERY,
         "Table/index/list": QUERY,  # skills that an older release published
-        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
+        "Secret": {"secretsmanager:GetSecretValue"},
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "Rescan": {
         "Table": READ | QUERY | WRITE,

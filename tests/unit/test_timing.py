@@ -48,7 +48,7 @@ def test_a_lease_outlives_its_worker_and_ends_before_it_counts_as_stuck():
 
 
 def test_whoever_waits_for_others_gives_up_before_its_own_time_is_over():
-    """Else what is down elsewhere would cost an attempt, at whatever pace time passes."""
+    """Otherwise an outage of another service would cost an attempt, at whatever pace time passes."""
     code = "from shared.timing import OVERRUN_TIME, SETTLE_TIME; assert SETTLE_TIME - OVERRUN_TIME > SETTLE_TIME / 2"
     for scale in ("1", "0.1", "0.01"):
         environment = {**os.environ, "STAGE": "local", "TIME_SCALE": scale}

@@ -100,7 +100,7 @@ def test_there_is_no_setter_and_no_clear():
 
 @pytest.mark.requirement("TC-065", "AC-0310-US3-03", "AC-SPEC-US3-02")
 async def test_concurrent_batches_write_to_their_own_store():
-    """Two consumers in one process, started together, one of them with a message nobody knows."""
+    """Two consumers in one process, started together, one of them with an unknown message."""
     env_a, env_b = memory_env(), memory_env()
     a, b = await submitted(env_a, a_bundle("alpha")), await submitted(env_b, a_bundle("beta"))
     stranger = an_sqs_record("sub_" + "0" * 26)

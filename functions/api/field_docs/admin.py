@@ -93,6 +93,7 @@ FIELDS: SchemaDocs = {
         "discarded": ("Always true: it is gone.", True),
     },
     "QueueStatus": {
+        "sweep": "How the check of repositories is doing; null if that could not be read.",
         "paused": ("The pause that is in force; null if the queue runs.", None),
         "active": ("Submissions that wait or are being verified.", 3),
         "maxActive": ("With this many, new submissions are refused.", 5000),

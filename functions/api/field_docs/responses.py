@@ -27,6 +27,7 @@ PARAMETERS: Docs = {
     "sort": "The order of the list.",
     "month": ("The calendar month in UTC; without it the current one.", "2026-01"),
     "state": "`open`: only reports without a decision; `all`: every report.",
+    "runs/{run}": ("The number of a run; 1 is the first.", "1"),
     "submissions/{id}": ("The id of a submission.", SUBMISSION_ID),
     "stuck/{id}": ("The id of a submission that is listed as stuck.", SUBMISSION_ID),
     "dead-letters/{id}": ("The id of a dead letter, as listed.", "dl_5f2c9b1e"),

@@ -1,6 +1,6 @@
 """Fields of the marketplace: skills, their versions and files, what clients report, and the public blocklist."""
 
-from functions.api.field_docs.responses import COMMIT, HASH, REPO, SKILL, TIME
+from functions.api.field_docs.responses import COMMIT, HASH, REPO, SKILL, SUBMISSION_ID, TIME
 from functions.http.field_docs import Docs, SchemaDocs
 
 _CERT = ("`SCANNED`: the scan passed; `VERIFIED`: a model agreed; `CERTIFIED`: a reviewer or the vendor.", "VERIFIED")
@@ -31,6 +31,7 @@ _ITEM: Docs = {
     "license": ("As its front matter states it.", "MIT"),
 }
 _VERSION: Docs = {
+    "runUrl": ("The page of the run that published it.", f"/submissions/{SUBMISSION_ID}/runs/1"),
     "version": ("The version's number.", "1.2.0"),
     "certTier": _CERT,
     "certScore": ("0 to 100 from the scan of this version.", 96),
@@ -52,6 +53,8 @@ FIELDS: SchemaDocs = {
     "SkillItem": _ITEM,
     "SkillDetail": _ITEM
     | {
+        "changedHands": "Present if true: its repository's name leads to another one, so it is not offered.",
+        "sourceGone": "Present if true: its repository is deleted or private.",
         "displayName": ("The name as its front matter spells it.", "PDF"),
         "content": ("The text of its SKILL.md; null if it is blocked.", "---\nname: pdf\n---\n# PDF\n"),
         "sha": ("The commit that was scanned; null for an upload.", COMMIT),
@@ -147,6 +150,9 @@ FIELDS: SchemaDocs = {
         "skipped": ("Why it was not read as text; null if it was.", None),
     },
     "HealthAnswer": {
+        "isArchived": ("Its owner has archived it.", False),
+        "head": ("The newest commit that was seen of the default branch; null: not known.", COMMIT),
+        "changedHands": ("The name leads to another repository than was scanned.", False),
         "status": ("`ONLINE`, `STALE` without commits for long, or `OFFLINE`; null: not known yet.", "ONLINE"),
         "checkedAt": ("When GitHub was last asked, in UTC.", TIME),
         "lastCommitAt": ("The repository's last push, in UTC.", TIME),
@@ -168,6 +174,7 @@ FIELDS: SchemaDocs = {
         "degraded": "True if something could not be read. Absent if false.",
     },
     "Update": {
+        "changedHands": "Present if true: its repository is another one now.",
         "name": ("As it was sent.", SKILL),
         "installed": ("The version that was sent.", "1.1.0"),
         "latest": ("The version to install; null if the name matches no installable skill, or several.", "1.2.0"),
@@ -220,6 +227,7 @@ FIELDS: SchemaDocs = {
         "discoveredAt": ("When it was added, in UTC.", TIME),
     },
     "Checked": {
+        "changedHands": "Present if true: its repository's name leads to another one than was scanned.",
         "blocked": ("True if an entry of the blocklist matches: do not install it.", False),
         "entry": "The entry that matches; absent unless it is blocked.",
         "rejected": ("True if the latest submission of this skill failed verification.", False),

@@ -23,6 +23,8 @@ async function post(path, body) {
   return answer;
 }
 
+const sizeOf = (bytes) => (bytes < 1024 ? `${bytes} B` : `${(bytes / 1024).toFixed(1)} KB`);
+
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -177,7 +179,7 @@ if (uploadForm) {
 
   function showChosen() {
     const size = files.reduce((sum, { file }) => sum + file.size, 0);
-    find("[data-chosen]").textContent = `${plural(files.length, "file")}, ${(size / 1024).toFixed(1)} KB${files.some(({ path }) => path === "SKILL.md") ? "" : ". SKILL.md is missing at the top level"}`;
+    find("[data-chosen]").textContent = `${plural(files.length, "file")}, ${sizeOf(size)}${files.some(({ path }) => path === "SKILL.md") ? "" : ". SKILL.md is missing at the top level"}`;
     const list = find("[data-files]");
     list.replaceChildren(...files.map(fileItem));
     list.hidden = !files.length;
@@ -186,7 +188,7 @@ if (uploadForm) {
   // What is not text is named as such, and anything but SKILL.md can be left out.
   function fileItem(chosenFile) {
     const { path, file } = chosenFile;
-    const note = element("span", { class: "muted" }, `${(file.size / 1024).toFixed(1)} KB`);
+    const note = element("span", { class: "muted" }, sizeOf(file.size));
     file.arrayBuffer().then((bytes) => { if (textIn(bytes) === null) note.textContent += ", not text"; });
     const remove = element("button", { type: "button", class: "plain", "aria-label": `Remove ${path}` }, "Remove");
     remove.addEventListener("click", () => {

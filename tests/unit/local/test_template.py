@@ -130,7 +130,7 @@ def test_a_false_condition_leaves_a_resource_out(template_file: Path) -> None:
 
 
 BROKEN = {
-    "not YAML": ("Resources: {", "template.yaml: not valid YAML (line 1"),
+    "not YAML": ("Resources:\n  - a\n  b: }", "template.yaml: not valid YAML (line 3"),
     "no resources": ("Parameters: {}", "template.yaml: has no Resources."),
     "unknown reference": (SMALL.replace("!Ref Jobs", "!Ref Nobody"), "template.yaml: Work: refers to Nobody,"),
     "unknown attribute": (SMALL.replace("${Jobs.Arn}", "${Jobs.Size}"), "Work: refers to Jobs.Size,"),

@@ -1,4 +1,4 @@
-"""Scans by scanners elsewhere: requested once per content, claimed by one scanner at a time, with their files."""
+"""Scans by external scanners: requested once per content, claimed by one scanner at a time, with their files."""
 
 import asyncio
 import base64
@@ -46,12 +46,12 @@ async def test_a_secret_that_cannot_be_read_keeps_nothing_from_being_published(e
 
 async def test_a_request_is_pending_until_somebody_comes(env):
     await requested(env)
-    told = await security(env)
-    assert [(p.provider, p.status, p.verdict, p.score, p.critical_count) for p in told.providers] == [
+    shown = await security(env)
+    assert [(p.provider, p.status, p.verdict, p.score, p.critical_count) for p in shown.providers] == [
         ("bandit", "PENDING", None, None, None),
         ("other", "PENDING", None, None, None),
     ]
-    assert told.overall_verdict is None
+    assert shown.overall_verdict is None
 
 
 async def test_asking_again_for_the_same_content_starts_nothing_over(env):

@@ -59,7 +59,7 @@ async def test_publishing_makes_the_skill_its_version_and_its_short_name(env):
 
 @pytest.mark.parametrize("in_the_way", [skill_key(FULL), Key(f"version:{FULL}", "000001.000000.000000")])
 async def test_publishing_is_all_or_nothing(in_the_way):
-    """Somebody writes one of the records between the read and the transaction."""
+    """Another worker writes one of the records between the read and the transaction."""
 
     class Racing(MemoryKV):
         async def transact(self, build):
@@ -79,7 +79,7 @@ async def test_publishing_is_all_or_nothing(in_the_way):
 
 
 async def test_what_the_blocklist_named_during_the_scan_is_not_published():
-    """Nobody could take it out of the marketplace yet, so the transaction that publishes asks once more."""
+    """It could not be removed from the marketplace yet, so the transaction that publishes asks once more."""
 
     class NamedMeanwhile(MemoryKV):
         async def transact(self, build):

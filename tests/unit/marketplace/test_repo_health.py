@@ -15,7 +15,7 @@ SOURCE = "https://github.com/acme/skills"
 
 
 class FakeGitHub:
-    """Answers what it is told to; raises it when it is an error."""
+    """Returns the configured answer; raises it when it is an error."""
 
     def __init__(self, clock) -> None:
         self.clock = clock

@@ -40,8 +40,8 @@ async def test_a_version_of_another_category_moves_the_skill_with_its_installs_t
             return await super().transact(lambda: writes)
 
     def files(category):
-        told = f"name: greeter\ndescription: Greets.\nmetadata:\n  category: {category}\n"
-        return [("SKILL.md", f"---\n{told}---\n# Hi\n")]
+        front_matter = f"name: greeter\ndescription: Greets.\nmetadata:\n  category: {category}\n"
+        return [("SKILL.md", f"---\n{front_matter}---\n# Hi\n")]
 
     done = []
     env = memory_env(Installing)

@@ -119,7 +119,7 @@ async def test_of_two_repairs_at_once_one_wins_and_nothing_is_taken_off_twice(en
 
 
 class MovingKV(MemoryKV):
-    """While a recount reads its records, somebody moves one of them."""
+    """While a recount reads its records, another worker moves one of them."""
 
     moving = None
 
@@ -215,20 +215,20 @@ def small_pages(monkeypatch):
 
 async def in_calls(env, between=None, run_id=None):
     """Counts until it is done; what every call said."""
-    told = [await within(env, lambda: recount.continue_recount(run_id))]
-    while told[-1].recount is None:
+    steps = [await within(env, lambda: recount.continue_recount(run_id))]
+    while steps[-1].recount is None:
         if between:
             await between()
-        told.append(await within(env, lambda: recount.continue_recount(told[-1].run_id)))
-    return told
+        steps.append(await within(env, lambda: recount.continue_recount(steps[-1].run_id)))
+    return steps
 
 
 async def test_a_count_goes_on_where_it_was_and_says_how_far_it_is(env, small_pages):
     first, *_ = await filled(env, 12)
     distort(env, shard(first), RECEIVED=3)
-    told = await in_calls(env)
-    assert [(one.checked, one.total) for one in told] == [(5, 15), (10, 15), (12, 15), (12, 15)]
-    assert told[-1].recount.drift == {State.RECEIVED: 3}
+    steps = await in_calls(env)
+    assert [(one.checked, one.total) for one in steps] == [(5, 15), (10, 15), (12, 15), (12, 15)]
+    assert steps[-1].recount.drift == {State.RECEIVED: 3}
 
 
 class ReadsKV(MemoryKV):
@@ -272,10 +272,10 @@ async def test_moves_and_new_records_between_the_calls_are_no_drift_and_hide_non
         lot.append(await submitted(env, a_bundle(f"new-{len(lot)}")))
         env.clock.forward(seconds=dice.randint(0, 400))
 
-    told = await in_calls(env, meanwhile)
-    assert len(told) >= 4
-    assert (told[-1].recount.drift, told[-1].recount.busy) == ({State.BLOCKED: 2}, 0)
-    await within(env, lambda: recount.apply_repairs(told[-1].recount, told[-1].repairs, []))
+    steps = await in_calls(env, meanwhile)
+    assert len(steps) >= 4
+    assert (steps[-1].recount.drift, steps[-1].recount.busy) == ({State.BLOCKED: 2}, 0)
+    await within(env, lambda: recount.apply_repairs(steps[-1].recount, steps[-1].repairs, []))
     check_invariants(env.kv)
 
 
@@ -300,9 +300,9 @@ async def test_what_is_decided_about_skills_between_the_calls_is_no_drift_and_hi
             await within(env, lambda name=name: dice.choice(doings)(name))
         await processed(env, await submitted(env, a_bundle(f"new-{len(names)}-{env.clock().microsecond}")))
 
-    told = await in_calls(env, meanwhile)
-    assert (told[-1].recount.drift, told[-1].recount.busy) == ({"skills": 2, "versions": -1}, 0)
-    await within(env, lambda: recount.apply_repairs(told[-1].recount, told[-1].repairs, []))
+    steps = await in_calls(env, meanwhile)
+    assert (steps[-1].recount.drift, steps[-1].recount.busy) == ({"skills": 2, "versions": -1}, 0)
+    await within(env, lambda: recount.apply_repairs(steps[-1].recount, steps[-1].repairs, []))
     check_invariants(env.kv)
 
 
@@ -341,8 +341,8 @@ async def test_a_late_page_of_somebody_else_does_not_turn_a_count_back(env, smal
 async def test_pages_end_where_a_partition_was_cut_so_nothing_is_counted_twice(env, monkeypatch):
     monkeypatch.setattr("shared.storage.kv.rows_per_partition", lambda limit: 2)
     await filled(env, 12)
-    told = (await in_calls(env))[-1]
-    assert (told.checked, told.recount.drift) == (12, {})
+    steps = (await in_calls(env))[-1]
+    assert (steps.checked, steps.recount.drift) == (12, {})
 
 
 class MovesBeforeCounters(MemoryKV):

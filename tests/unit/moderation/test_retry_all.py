@@ -1,4 +1,4 @@
-"""Many at once, in portions: nothing is read without bound, nothing is passed over, and it is told what is left."""
+"""Many at once, in portions: nothing is read without bound, nothing is passed over, and the number left is reported."""
 
 from datetime import timedelta
 
@@ -53,30 +53,32 @@ async def parked(env, n: int, reason: str):
 
 async def portions(ask):
     """Asks until nothing is left; what each portion said."""
-    told, position = [], None
+    calls, position = [], None
     while True:
-        told.append(await ask(position))
-        position = told[-1].next_position
+        calls.append(await ask(position))
+        position = calls[-1].next_position
         if position is None:
-            return told
+            return calls
 
 
 async def test_what_fits_is_found_page_by_page_behind_any_number_of_others(env):
     others = await parked(env, 30, "doubts about")
     mine = await parked(env, 9, "stuck: gave up")
     env.kv.rows = 0
-    told = await portions(lambda after: within(env, lambda: find_by_reason(State.ON_HOLD, "stuck", after, limit=5)))
-    assert [found for page in told for _, found in page.found] == mine
-    assert len(told) >= (len(others) + len(mine)) // 5
-    assert env.kv.rows / len(told) <= SHARDS * 6  # of each partition one more than a page takes, however many there are
+    calls = await portions(lambda after: within(env, lambda: find_by_reason(State.ON_HOLD, "stuck", after, limit=5)))
+    assert [found for page in calls for _, found in page.found] == mine
+    assert len(calls) >= (len(others) + len(mine)) // 5
+    assert (
+        env.kv.rows / len(calls) <= SHARDS * 6
+    )  # of each partition one more than a page takes, however many there are
 
 
 async def test_where_one_partition_was_cut_nothing_behind_its_end_is_taken_yet(env, monkeypatch):
     """Else it would be found again on the next page."""
     monkeypatch.setattr("shared.submissions.submission_store.rows_per_partition", lambda limit: 2)
     mine = await parked(env, 20, "stuck: gave up")
-    told = await portions(lambda after: within(env, lambda: find_by_reason(State.ON_HOLD, "stuck", after, limit=50)))
-    assert [found for page in told for _, found in page.found] == mine
+    calls = await portions(lambda after: within(env, lambda: find_by_reason(State.ON_HOLD, "stuck", after, limit=50)))
+    assert [found for page in calls for _, found in page.found] == mine
 
 
 @pytest.mark.parametrize("limit", [1, 4, 100])
@@ -87,10 +89,10 @@ async def test_everything_that_fits_is_retried_once_and_what_is_left_is_told(env
     def ask(after):
         return within(env, lambda: submission_decisions.requeue_all(State.ON_HOLD, "stuck", ADMIN, WHY, after, limit))
 
-    told = await portions(ask)
-    assert [one for portion in told for one in portion.retried] == mine
-    assert [portion.left for portion in told] == [*range(6 - limit, 0, -limit), 0]
-    assert {portion.more for portion in told} == {False}
+    calls = await portions(ask)
+    assert [one for portion in calls for one in portion.retried] == mine
+    assert [portion.left for portion in calls] == [*range(6 - limit, 0, -limit), 0]
+    assert {portion.more for portion in calls} == {False}
     assert (await ask(None)).retried == []
 
 
@@ -101,9 +103,9 @@ async def test_when_time_runs_out_the_portion_ends_and_says_where_to_go_on(env):
         with time_limit(timedelta(seconds=1)):
             return await submission_decisions.requeue_all(State.ON_HOLD, "stuck", ADMIN, WHY, after)
 
-    told = await portions(lambda after: within(env, lambda: hurried(after)))
-    assert [portion.retried for portion in told] == [[one] for one in mine]
-    assert [portion.left for portion in told] == [2, 1, 0]
+    calls = await portions(lambda after: within(env, lambda: hurried(after)))
+    assert [portion.retried for portion in calls] == [[one] for one in mine]
+    assert [portion.left for portion in calls] == [2, 1, 0]
 
 
 async def test_a_record_that_cannot_be_read_is_named_and_the_others_are_retried(env):
@@ -120,13 +122,13 @@ async def test_letters_of_a_reason_are_retried_behind_any_number_of_others(env, 
         await within(env, lambda s=submission_id: store_dead_letter(f"m-{s}", "{}", "failed 5 deliveries", s))
     for n in range(9):  # newer, so they come first
         await within(env, lambda n=n: store_dead_letter(f"junk-{n}", "junk", "names no submission"))
-    told = await portions(
+    calls = await portions(
         lambda after: within(
             env, lambda: submission_decisions.retry_dead_letters("failed 5 deliveries", ADMIN, WHY, after)
         )
     )
-    assert sorted(one for portion in told for one in portion.retried) == sorted(mine)
-    assert [portion.more for portion in told] == [True, True, False]
+    assert sorted(one for portion in calls for one in portion.retried) == sorted(mine)
+    assert [portion.more for portion in calls] == [True, True, False]
     states = {(await within(env, lambda s=s: get_submission(s))).state for s in mine}
     assert states == {State.RECEIVED}
 

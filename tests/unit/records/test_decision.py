@@ -67,7 +67,7 @@ def test_the_outcome_table(verdict, certain, incomplete, vendor, judged, state, 
 
 
 def test_nothing_but_a_clearance_gets_past_a_block_rule_or_an_incomplete_scan():
-    """Also where the table has no row: whatever the judge says, and whoever the owner is."""
+    """Also where the table has no row: whatever the judge says, and for any owner."""
     for verdict, certain, incomplete, vendor, judged in product(
         ("PASS", "CONCERNS", "FAIL"), (False, True), (False, True), (False, True), Judged
     ):

@@ -1,4 +1,4 @@
-"""Messages: R30, old and new ones are understood; R21, poison is told at first sight."""
+"""Messages: R30, old and new ones are understood; R21, poison is recognised on first receipt."""
 
 import asyncio
 from datetime import timedelta

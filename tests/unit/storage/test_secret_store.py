@@ -1,4 +1,4 @@
-"""Secrets: read once, kept five minutes, and nobody gets in when they cannot be read."""
+"""Secrets: read once, kept five minutes, and all sign-ins fail when they cannot be read."""
 
 import json
 import traceback

@@ -25,7 +25,7 @@ def submit(env, skills=TWO, once=ONCE):
     return within(env, lambda: intake.submit_several(REPO, skills, None, once))
 
 
-def told(answers):
+def outcomes(answers):
     return [(a.submission.id, a.flag) if isinstance(a, Accepted) else a for a in answers]
 
 
@@ -40,7 +40,7 @@ async def test_a_batch_repeated_gets_the_same_answer_also_about_what_was_not_acc
     for answer in first[:2]:
         await within(env, lambda a=answer: move_submission(a.submission, State.REJECTED, "admin:ann", "no"))
     again = await submit(env, WITH_ONE_BAD)
-    assert told(again) == told(first)
+    assert outcomes(again) == outcomes(first)
     assert again[0].submission.state is State.REJECTED  # the same submission, as it is now
     assert len(env.queue.sent) == 2
 
@@ -79,7 +79,7 @@ async def test_parallel_batches_with_one_key_get_one_answer(env):
 
     async def one():
         await barrier.wait()
-        return told(await submit(env, WITH_ONE_BAD))
+        return outcomes(await submit(env, WITH_ONE_BAD))
 
     answers = await asyncio.gather(*(one() for _ in range(8)))
     assert all(answer == answers[0] for answer in answers)
@@ -169,9 +169,9 @@ async def test_what_found_the_queue_full_is_accepted_when_the_same_request_comes
     assert [getattr(one, "code", None) for one in first] == [None, "queue_full"]
     await within(env, lambda: move_submission(first[0].submission, State.REJECTED, "admin:ann", "no"))
     again = await submit(env)
-    assert told(again)[0] == told(first)[0]
+    assert outcomes(again)[0] == outcomes(first)[0]
     assert again[1].flag is None
-    assert told(await submit(env)) == told(again)
+    assert outcomes(await submit(env)) == outcomes(again)
     assert len(env.queue.sent) == 2
 
 

@@ -18,7 +18,7 @@ async def events(env, since):
     return await within(env, lambda: get_events(since, env.clock()))
 
 
-def told(answers) -> set[tuple[str, int]]:
+def changes(answers) -> set[tuple[str, int]]:
     return {(event.row.id, event.row.version) for answer in answers for event in answer.events}
 
 
@@ -53,7 +53,7 @@ async def test_a_page_that_reconnects_again_and_again_misses_nothing(env):
         await processed(env, submission)
         answers.append(await events(env, position))
         position = answers[-1].last_id
-    assert told(answers) >= moves(env)
+    assert changes(answers) >= moves(env)
 
 
 async def test_what_becomes_visible_late_is_told_by_the_next_answer(env):
@@ -81,7 +81,7 @@ async def test_a_burst_is_told_in_full_answers_that_continue_at_once(env, monkey
         answers.append(await events(env, position))
         position = answers[-1].last_id
     assert len(answers) == 4
-    assert told(answers) == moves(env)
+    assert changes(answers) == moves(env)
     assert position > start
 
 
@@ -102,7 +102,7 @@ async def test_a_long_absence_is_made_up_for_five_minutes_at_a_time(env):
         answers.append(await events(env, position))
         position = answers[-1].last_id
     assert len(answers) == 4
-    assert told(answers) == moves(env)
+    assert changes(answers) == moves(env)
 
 
 async def test_older_than_the_feed_is_a_reset(env):
@@ -127,7 +127,7 @@ async def test_a_broken_entry_costs_itself(env):
     good = await submitted(env, a_bundle("good"))
     [key] = [key for key in env.kv.items if key.pk.startswith("feed:") and broken.id in key.sk]
     env.kv.items[key].doc = "{broken"
-    assert told([await events(env, start)]) == {(good.id, 1)}
+    assert changes([await events(env, start)]) == {(good.id, 1)}
 
 
 async def test_the_stream_is_server_sent_events_that_json_says_too():

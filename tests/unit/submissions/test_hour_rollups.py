@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from bench.cost import cost_of_submission, cost_of_view, metered_env
+from shared.submissions import counters
 from shared.submissions.counters import get_hours, roll_up_hours
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
@@ -54,7 +55,7 @@ async def test_hours_that_no_scan_has_rolled_up_are_read_one_by_one(metered):
     dynamo.forget()
     hours = await within(env, partial(get_hours, env.clock()))
     assert [hour.counts.get("created", 0) for hour in hours[-4:]] == [1, 0, 0, 0]
-    assert dynamo.reads_by_family["stats:hour"] == 240
+    assert dynamo.reads_by_family["stats:hour"] == 10 + 23 * 20  # under both keys
 
 
 async def test_the_queue_reads_at_most_40_units_when_nothing_is_active(metered):
@@ -69,3 +70,25 @@ async def test_a_published_submission_writes_no_more_than_it_did(metered):
     """The target is 90; docs/aws.md says which families are above it."""
     env, dynamo = metered
     assert (await cost_of_submission(env, dynamo))["write units"] <= 142
+
+
+async def test_what_an_earlier_release_counted_is_carried_over(metered, monkeypatch):
+    env, _ = metered
+    with monkeypatch.context() as earlier:
+        earlier.setattr(counters, "hour_key", counters._former_hour_key)
+        await processed(env, await submitted(env, a_bundle("one")))
+    await processed(env, await submitted(env, a_bundle("two")))
+    await within(env, partial(roll_up_hours, env.clock()))
+    *_, open_hour = await within(env, partial(get_hours, env.clock()))
+    assert open_hour.counts["created"] == 2
+    env.clock.time += timedelta(hours=1)
+    *_, unrolled, _ = await within(env, partial(get_hours, env.clock()))
+    assert unrolled.counts["created"] == 2
+    await within(env, partial(roll_up_hours, env.clock()))
+    *_, rolled_up, _ = await within(env, partial(get_hours, env.clock()))
+    assert rolled_up.counts == unrolled.counts
+
+
+async def test_the_counters_of_an_hour_are_in_partitions_of_their_own():
+    now = metered_env()[0].clock()
+    assert len({counters.hour_key(now, shard).pk for shard in range(counters.COUNTER_SHARDS)}) == 10

@@ -58,7 +58,7 @@ async def test_a_submission_is_found_by_every_part_of_its_name_from_the_moment_i
     await accepted(env, "other/things", "unrelated")
     for q in ("acme", "doc", "tools", "pdf", "MERGE", "pdf-merge", "pdf mer", "Acme/doc-tools/pdf-merge", wanted.id):
         assert await pages(env, q) == [wanted.id], q
-    for q in ("acme unrelated", "pdfs", "", "!", "sub_" + "0" * 26):
+    for q in ("acme unrelated", "pdxyz", "", "!", "sub_" + "0" * 26):
         assert await pages(env, q) == [], q
 
 
@@ -151,3 +151,42 @@ async def test_what_was_published_after_all_is_not_refused(env):
     await within(env, lambda: move_submission(refused, State.RECEIVED, "admin:ann", "again"))
     assert await within(env, lambda: find_refused("acme/r/pdf")) == (None, None)
     assert msgspec.structs.asdict(await within(env, lambda: get_submission(refused.id)))["state"] == State.RECEIVED
+
+
+@pytest.mark.parametrize("q", ["invoce", "invocie", "invoixe", "invvoice", "invoice-redaer", "acme invoce", "invoicez"])
+async def test_one_wrong_letter_after_the_second_still_finds_it(env, q):
+    wanted = await accepted(env, "acme/tools", "invoice-reader")
+    await accepted(env, "acme/tools", "inventory")
+    assert await pages(env, q) == [wanted.id]
+
+
+@pytest.mark.parametrize("q", ["nivoice", "invce", "inxy", "ivn"])
+async def test_more_than_one_wrong_letter_or_one_of_the_first_two_finds_nothing(env, q):
+    await accepted(env, "acme/tools", "invoice-reader")
+    assert await pages(env, q) == []
+
+
+async def test_a_search_within_states_pages_through_all_of_them_and_only_them(env):
+    wanted = [(await rejected(env, "acme/tools", f"tool-{n}")).id for n in range(7)]
+    for n in range(5):
+        await accepted(env, "acme/tools", f"other-tool-{n}")
+    shown, after = [], None
+    while True:
+        found = await within(env, lambda a=after: search_submissions("acme", 3, a, (State.REJECTED,)))
+        shown += [row.id for row in found.rows]
+        if found.next_position is None:
+            break
+        after = found.next_position
+    assert shown == wanted[::-1]
+
+
+async def test_a_search_within_states_costs_the_same_however_many_there_are(env):
+    spent = []
+    for n in (1, 600):
+        env = memory_env(CountingKV)
+        for k in range(n):
+            await accepted(env, "acme/tools", f"tool-{k}")
+        before = env.kv.round_trips
+        await within(env, lambda e=env: search_submissions("acme", 50, None, (State.REJECTED,)))
+        spent.append(env.kv.round_trips - before)
+    assert spent[0] == spent[1] == 2

@@ -1,4 +1,4 @@
-"""Results of scanners elsewhere: taken once, from the holder of the claim; a critical one blocks the skill."""
+"""Results of external scanners: taken once, from the holder of the claim; a critical one blocks the skill."""
 
 import asyncio
 import dataclasses
@@ -29,9 +29,9 @@ def env():
 async def test_a_result_is_what_readers_see(env):
     await requested(env)
     await report(env, await claim(env), msgspec.structs.replace(CLEAN, report_url="https://scanner.example/1"))
-    told = await security(env)
-    assert (told.overall_verdict, told.providers[0].report_url) == ("PASS", "https://scanner.example/1")
-    [bandit, _] = told.providers
+    shown = await security(env)
+    assert (shown.overall_verdict, shown.providers[0].report_url) == ("PASS", "https://scanner.example/1")
+    [bandit, _] = shown.providers
     assert (bandit.status, bandit.verdict, bandit.score, bandit.critical_count) == ("COMPLETED", "PASS", 97, 0)
 
 
@@ -47,9 +47,9 @@ async def test_the_worst_verdict_is_the_overall_one(env):
 async def test_a_scanner_that_could_not_look_says_nothing_about_the_skill(env):
     await requested(env)
     await report(env, await claim(env), ExternalOutcome(status="FAILED", summary="out of memory"))
-    told = await security(env)
-    assert told.overall_verdict is None
-    assert (told.providers[0].status, told.providers[0].critical_count) == ("FAILED", None)
+    shown = await security(env)
+    assert shown.overall_verdict is None
+    assert (shown.providers[0].status, shown.providers[0].critical_count) == ("FAILED", None)
 
 
 async def test_the_same_report_again_changes_nothing_and_another_one_is_refused(env):
@@ -120,8 +120,8 @@ async def test_a_critical_result_takes_the_skill_out_of_the_marketplace_and_says
     assert (history[-1].to_state, history[-1].actor, history[-1].reason) == ("BLOCKED", "system", after.reason)
     assert await listed(env) == ["uploads/anonymous/neighbour"]
     assert (await within(env, lambda: find_skill(NAME))).is_blocked
-    told = await security(env)
-    assert (told.overall_verdict, told.providers[0].critical_count) == ("FAIL", 1)
+    shown = await security(env)
+    assert (shown.overall_verdict, shown.providers[0].critical_count) == ("FAIL", 1)
     check_invariants(env.kv)
 
 

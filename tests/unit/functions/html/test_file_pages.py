@@ -5,6 +5,9 @@ import re
 import zipfile
 from urllib.parse import quote
 
+import msgspec
+import pytest
+
 from functions.api.skill_files import SANDBOX
 from shared.access.auth import AdminToken
 from shared.evidence.blocklist import add_block, entry_for
@@ -12,7 +15,8 @@ from shared.marketplace.skill_admin import block_skill
 from shared.marketplace.skill_store import get_version
 from shared.moderation.submission_decisions import approve
 from shared.submissions import intake
-from shared.submissions.submission_store import get_submission
+from shared.submissions.submission_store import get_history, get_submission
+from shared.web.views import submission_view
 from tests.support.admin_forms import signed_in
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.client_skills import put_installable, some_files
@@ -284,6 +288,24 @@ async def test_the_files_on_a_skill_page_lead_to_their_findings(env):
     link = f"/skills/{NAME}/versions/1.0.0/files/scripts/setup.sh"
     assert re.search(rf'href="{link}#L2">\d findings?</a>', page)
     assert 'id="L2" class="hit"' in (await open_file(env, "scripts/setup.sh")).text
+
+
+@pytest.mark.parametrize(
+    ("path", "ref", "folder"),
+    [
+        ("skills/my tool", None, "skills/my%20tool/"),
+        ("skills/x@dev", "dev", "skills/x/"),
+        (".@dev", "dev", ""),
+        (".", None, ""),
+    ],
+)
+async def test_a_finding_of_what_is_not_published_leads_to_its_folder_at_the_scanned_commit(env, path, ref, folder):
+    submission = await submitted(env)
+    url = "https://github.com/o/r"
+    sent = msgspec.structs.replace(submission, repo_url=url, commit="c" * 40, skill_path=path, ref=ref)
+    history = await within(env, lambda: get_history(submission.id))
+    view = submission_view(sent, history, env.clock(), None, None, {})
+    assert view["findings_base"] == f"{url}/blob/{'c' * 40}/{folder}"
 
 
 async def test_the_review_pane_has_the_tree_with_findings_marked(env):

@@ -98,7 +98,7 @@ async def test_a_card_filters_and_the_age_column_turns_the_order(env):
         "state=active&sort=createdAt",
         "cursor=x",
         "page=2",
-        "q=a&state=active",
+        "q=a&sort=updatedAt",
         f"q={'x' * 201}",
     ],
 )
@@ -123,6 +123,7 @@ async def test_submissions_are_searched_by_words_and_the_words_stay_in_the_form(
     assert 'value="pdf form"' in page.text
     assert "1 result<" in page.text
     assert figures(page.text)["total"] == "2"  # the cards are about all of them
+    assert "2 entered in 24 h" in page.text  # events, and called so: they need not equal the rows
     assert rows((await call(env, "GET /queue", f"/queue?q={good.id}")).text) == [(good.id, "RECEIVED")]
     assert len(rows((await call(env, "GET /queue", "/queue?q=+")).text)) == 2
     assert "No submissions found" in (await call(env, "GET /queue", "/queue?q=nothing+like+it")).text

@@ -178,13 +178,13 @@ async def test_a_body_of_no_shape_is_told_what_would_fit(env, body, words):
 
 
 def test_neither_errors_nor_degraded_answers_are_ever_kept():
-    class Told(msgspec.Struct):
+    class Degradable(msgspec.Struct):
         degraded: bool
 
-    for answer in (Answer({}, 404, cache="public"), Answer(Told(degraded=True), cache="public")):
+    for answer in (Answer({}, 404, cache="public"), Answer(Degradable(degraded=True), cache="public")):
         headers = response_of(answer, {"if-none-match": "*"})["headers"]
         assert (headers["cache-control"], "etag" in headers) == ("no-store", False)
-    assert response_of(Answer(Told(degraded=False), cache="public"), {})["headers"]["cache-control"] == "public"
+    assert response_of(Answer(Degradable(degraded=False), cache="public"), {})["headers"]["cache-control"] == "public"
 
 
 @pytest.mark.parametrize(("text", "read"), [(b"5.0", 5), (b"5e0", 5), (b"-0.0", 0)])
