@@ -87,6 +87,14 @@ async def test_nobody_acts_on_what_belongs_to_another_id(env, stranger):
     assert audited(env) == []
 
 
+@pytest.mark.requirement("S44")
+async def test_a_skill_whose_repository_id_was_never_stored_does_not_belong_to_its_name(env):
+    """Whoever registers the name of a deleted repository anew can prove that name."""
+    await owned_skill(env, repo_id=None, repo_url="https://github.com/acme/skills")
+    with pytest.raises(Forbidden):
+        await within(env, lambda: decide.withdraw(NAME, RECREATED, WHY))
+
+
 async def test_a_withdrawn_skill_can_be_seen_but_not_installed_until_it_is_restored(env):
     await owned_skill(env)
     withdrawn = await within(env, lambda: decide.withdraw(NAME, OWNER, WHY))
