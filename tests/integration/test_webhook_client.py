@@ -154,6 +154,14 @@ async def test_a_receiver_that_fails_hangs_or_is_not_there_is_a_failed_delivery(
         await post(f"{receiver.url}/hangs", allows_loopback=True)
 
 
+@pytest.mark.requirement("R43")
+async def test_an_address_that_the_client_cannot_read_is_a_failed_delivery(monkeypatch):
+    """Any other error would have it tried again for ever."""
+    resolving(monkeypatch, ["8.8.8.8"])
+    with pytest.raises(DeliveryFailed):
+        await post(read_target_url("https://[2606:4700::1111]80~%00[%", allows_loopback=False))
+
+
 def _env(**more: str) -> dict[str, str]:
     names = ("TABLE_NAME", "BUCKET_NAME", "QUEUE_URL", "SECRET_ID", "AWS_REGION")
     return {
