@@ -1,11 +1,12 @@
 """What owners do with what is theirs, and that nobody else does. S44: another owner, an operator's decision."""
 
 import json
+from datetime import timedelta
 
 import msgspec
 import pytest
 
-from shared.errors import Conflict, Forbidden, InvalidRequest, TooManyRequests
+from shared.errors import Conflict, Forbidden, InvalidRequest, ShareUsedUp, TooManyRequests
 from shared.marketplace.installable import get_installable
 from shared.marketplace.skill_admin import yank_version
 from shared.marketplace.skill_store import find_skill, get_skill
@@ -13,6 +14,7 @@ from shared.moderation import owner_decisions as decide
 from shared.moderation import submission_decisions
 from shared.records.owners import Owner
 from shared.records.submissions import State
+from shared.settings import Limit
 from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import get_history, get_submission
 from tests.support.memory import memory_env, within
@@ -21,6 +23,7 @@ from tests.support.stored_skills import a_skill, put_skills
 
 OWNER, OTHER = Owner("acme/skills", 1000), Owner("other/skills", 2000)
 RECREATED = Owner("acme/skills", 3000)  # a repository of the same name with another id
+HOUR = timedelta(hours=1)
 NAME, WHY = "acme/skills/pdf", "it is broken"
 ADMIN = AdminToken("anna", "admin", "0" * 64)
 
@@ -48,6 +51,19 @@ async def test_a_cancelled_submission_is_dequeued_by_its_owner_who_may_reopen_it
     reopened = await within(env, lambda: decide.reopen_cancelled(waiting.id, OWNER, WHY))
     assert (reopened.state, [sent for sent, _ in env.queue.sent]) == (State.RECEIVED, [waiting.id])
     assert audited(env) == [f"owner:acme/skills cancel {waiting.id}", f"owner:acme/skills reopen {waiting.id}"]
+
+
+@pytest.mark.requirement("S44")
+async def test_an_address_reopens_no_more_than_its_share_of_the_queue():
+    """Cancelling gives a place back: submit, cancel, submit more, reopen all would fill the queue."""
+    env = memory_env(limits={"submit": Limit(1000, HOUR), "skills": Limit(1000, HOUR)}, max_active=30)
+    waiting = [await owned_submission(env, skill_path=f"skills/s{n}", skill_name=f"a/b/s{n}") for n in range(4)]
+    for one in waiting:
+        await within(env, lambda one=one: decide.cancel(one.id, OWNER, WHY))
+    for one in waiting[:3]:
+        await within(env, lambda one=one: decide.reopen_cancelled(one.id, OWNER, WHY, "192.0.2.1"))
+    with pytest.raises(ShareUsedUp):
+        await within(env, lambda: decide.reopen_cancelled(waiting[3].id, OWNER, WHY, "192.0.2.1"))
 
 
 @pytest.mark.requirement("S44")
