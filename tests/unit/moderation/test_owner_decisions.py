@@ -135,6 +135,14 @@ async def test_an_owner_restores_what_an_owner_withdrew_and_not_what_an_operator
     assert refused.value.code == "yanked_by_operator"
 
 
+@pytest.mark.requirement("S44")
+async def test_the_sentence_of_a_deprecation_controls_no_terminal(env):
+    await owned_skill(env)
+    sentence = "Old.\x1b]0;title\x07\x1b[2J \u202eTxen\x00 \x9b1m"
+    after = await within(env, lambda: decide.deprecate(NAME, OWNER, sentence))
+    assert after.deprecated.sentence == "Old. ]0;title [2J Txen 1m"
+
+
 async def test_a_deprecation_names_a_successor_that_is_published_here(env):
     await owned_skill(env)
     await put_skills(env.kv, a_skill("acme/skills/pdf2", 1))
