@@ -84,9 +84,9 @@ async def answer_appeal(
         if not _is_cleared(submission, receipt, after):
             await get_kv().transact(lambda: writes)
         elif receipt is None:
-            await requeue(submission.id, by, text, also=writes)
-        else:
-            await approve(submission.id, by, text, also=writes)
+            await requeue(submission.id, by, text, submission.version, also=writes)
+        else:  # exactly what was compared with the appeal, not what was submitted a moment later
+            await approve(submission.id, by, text, submission.version, also=writes)
     except ConditionFailed as error:
         raise Conflict("It has changed since you viewed it. Review it again.", code="changed_meanwhile") from error
     return after

@@ -7,6 +7,7 @@ import pytest
 from shared.errors import Conflict, Forbidden, InvalidRequest
 from shared.evidence.appeal_store import get_appeals, list_open_appeals, list_overturned_appeals
 from shared.evidence.receipt_store import deciding_rules, find_receipt
+from shared.moderation import appeals
 from shared.moderation.appeals import Objection, answer_appeal, open_appeal
 from shared.records.appeals import AppealState
 from shared.records.owners import Owner
@@ -151,3 +152,22 @@ async def test_the_answer_is_not_stored_when_the_decision_is_not(env):
         await within(env, lambda: answer_appeal(submission.id, appeal.id, ADMIN, range(len(rules)), "You are right."))
     [stored] = await within(env, lambda: get_appeals(submission.id))
     assert stored.state is AppealState.OPEN
+
+
+@pytest.mark.requirement("S44")
+async def test_an_answer_approves_the_content_that_was_appealed_about_and_no_newer_one(env, monkeypatch):
+    """New content arrives after the appeal was compared with the record, before the record is approved."""
+    submission = await refused(env)
+    rules = await rules_of(env, submission)
+    appeal = await appealed(env, submission, rules)
+
+    async def find_then_change(record):
+        receipt = await find_receipt(record)
+        await commit(lambda _: touch(record, score=1))
+        return receipt
+
+    monkeypatch.setattr(appeals, "find_receipt", find_then_change)
+    with pytest.raises(Conflict):
+        await within(env, lambda: answer_appeal(submission.id, appeal.id, ADMIN, range(len(rules)), "You are right."))
+    assert (await within(env, lambda: get_submission(submission.id))).state is submission.state
+    assert [one.state for one in await within(env, lambda: get_appeals(submission.id))] == [AppealState.OPEN]
