@@ -14,7 +14,13 @@ from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.owner_sessions import OwnerSession
-from shared.access.owners import create_owner_token, get_owner_tokens, identify_owner, revoke_owner_token
+from shared.access.owners import (
+    count_owner_action,
+    create_owner_token,
+    get_owner_tokens,
+    identify_owner,
+    revoke_owner_token,
+)
 from shared.db import now
 from shared.errors import InvalidRequest, RequestError
 from shared.evidence.appeal_store import get_appeals
@@ -129,6 +135,7 @@ async def change_tokens(request: Request) -> Answer:
         return await act_as_owner(request, HOME, show_mine, revoke)
     session = await signed_in_owner(request)
     try:
+        await count_owner_action(session.owner)
         issued = await create_owner_token(session.owner, request.form().get("label", ""))
     except RequestError as error:
         flash = Flash(problem=str(error), typed=request.form(), status=STATUS[type(error)])

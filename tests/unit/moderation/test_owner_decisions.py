@@ -6,6 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from shared.access import owners
 from shared.errors import Conflict, Forbidden, InvalidRequest, ShareUsedUp, TooManyRequests
 from shared.marketplace.installable import get_installable
 from shared.marketplace.skill_admin import yank_version
@@ -18,7 +19,7 @@ from shared.settings import Limit
 from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import get_history, get_submission
 from tests.support.memory import memory_env, within
-from tests.support.owners import owned_skill, owned_submission
+from tests.support.owners import call_json, owned_skill, owned_submission, stored_owner_token
 from tests.support.stored_skills import a_skill, put_skills
 
 OWNER, OTHER = Owner("acme/skills", 1000), Owner("other/skills", 2000)
@@ -64,6 +65,21 @@ async def test_an_address_reopens_no_more_than_its_share_of_the_queue():
         await within(env, lambda one=one: decide.reopen_cancelled(one.id, OWNER, WHY, "192.0.2.1"))
     with pytest.raises(ShareUsedUp):
         await within(env, lambda: decide.reopen_cancelled(waiting[3].id, OWNER, WHY, "192.0.2.1"))
+
+
+@pytest.mark.requirement("S44")
+async def test_an_owner_cannot_flood_the_audit_log(monkeypatch):
+    """Over the API and the pages together; reading is not counted."""
+    monkeypatch.setattr(owners, "ACTIONS_AN_HOUR", 2)
+    env = memory_env(limits={"submit": Limit(1000, HOUR)})
+    token = await stored_owner_token(env, "acme/skills", 1000)
+    body, path = {"url": "https://hooks.example.org/"}, "/api/v1/owner/notifications"
+    sent = [await call_json(env, "POST /api/v1/owner/webhook", body, token) for _ in range(3)]
+    assert [answer.get("error", {}).get("code") for answer in sent] == [None, None, "rate_limited"]
+    assert len(audited(env)) == 2
+    assert "deliveries" in await call_json(env, f"GET {path}", token=token, path=path)
+    other = await stored_owner_token(env, "other/skills", 2000)
+    assert "url" in await call_json(env, "POST /api/v1/owner/webhook", body, other)
 
 
 @pytest.mark.requirement("S44")
