@@ -15,6 +15,12 @@ async def docs(request: Request) -> Answer:
     return await show(request)
 
 
+async def admin_docs(request: Request) -> Answer:
+    from functions.html.docs_page import show_admin  # here, for the same reason
+
+    return await show_admin(request)
+
+
 async def no_such_route(request: Request) -> Answer:
     allowed = methods_at(request.url_path, every_route())
     if allowed:
@@ -36,6 +42,7 @@ ROUTES: dict[str, Route] = {
     "POST /theme": queue_pages.set_theme,
     "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,
+    "GET /docs/admin": admin_docs,
     **feeds.ROUTES,
     **contract.ROUTES,
     "$default": no_such_route,

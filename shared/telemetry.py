@@ -50,7 +50,8 @@ class _Named(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         record.function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
         record.functionRequest = _request.get()
-        return True
+        # Lambda's own level is INFO at most, or it would drop the metrics; and on Lambda Powertools follows that one.
+        return record.levelno >= logging.getLevelNamesMapping().get(os.environ.get("LOG_LEVEL", ""), logging.INFO)
 
 
 logger.addFilter(_Named())

@@ -36,9 +36,9 @@ class AppealRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AppealAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`overturned`: the places, from 0, of the points that are right. All others are upheld."""
+    """`reason` is the answer, which is public. Points that are not `overturned` are upheld."""
 
-    answer: Reason
+    reason: Reason
     overturned: Annotated[list[Annotated[int, Meta(ge=0, lt=appeals.MAX_POINTS)]], Meta(max_length=appeals.MAX_POINTS)]
 
 
@@ -96,7 +96,7 @@ async def answer(request: Request, body: AppealAnswer, by: AdminToken) -> Answer
     """If every finding that decided was overturned, in each file, the submission is approved and published in the same
     step, which takes the role for that approval."""
     path = request.path
-    return Answer(await appeals.answer_appeal(path["id"], path["appeal"], by, body.overturned, body.answer))
+    return Answer(await appeals.answer_appeal(path["id"], path["appeal"], by, body.overturned, body.reason))
 
 
 @operation("Overturned findings, for the authors of rules", gives=FalseAlarms, role="reviewer")

@@ -1,4 +1,5 @@
-"""/docs: the API reference, rendered from the OpenAPI document. Each operation once, under its longest address."""
+"""The API reference, rendered from the OpenAPI document: /docs for everybody, /docs/admin for operators. Each
+operation is on one of the two pages, once, under its longest address."""
 
 import json
 import re
@@ -18,19 +19,52 @@ from shared.db import now
 Document = Mapping[str, Any]
 
 
+ADMIN = "Admin"  # the tag of what operators call
+TOKENS = {"bearer": "ADMIN_TOKEN", "ownerToken": "OWNER_TOKEN"}  # by security scheme
+
+
 async def show(request: Request) -> Answer:
+    return _show(request, is_admin=False)
+
+
+async def show_admin(request: Request) -> Answer:
+    return _show(request, is_admin=True)
+
+
+def _show(request: Request, is_admin: bool) -> Answer:
     request.allow_query()
     document = contract()
+    groups = [group for group in _groups() if (group["name"] == ADMIN) == is_admin]
     return page(
         request,
         "docs.html",
         now(),
         about=document["info"]["description"].split("\n\n"),
         version=document["info"]["version"],
-        groups=_groups(),
-        schemas=[_schema(name, schema) for name, schema in sorted(document["components"]["schemas"].items())],
+        is_admin=is_admin,
+        groups=groups,
+        schemas=[_schema(name, document["components"]["schemas"][name]) for name in _schemas_of(groups, document)],
         codes=CODES,
     )
+
+
+def _schemas_of(groups: list[dict[str, Any]], document: Document) -> list[str]:
+    """What the operations of a page refer to, directly or through another schema."""
+    schemas = document["components"]["schemas"]
+    shown = [operation for group in groups for operation in group["operations"]]
+    wanted = [document["paths"][operation["path"]][operation["method"].lower()] for operation in shown]
+    waiting = ["ErrorAnswer", *_references(wanted)]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _references(schemas[name])
+    return sorted(found)
+
+
+def _references(described: Any) -> list[str]:
+    return re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(described))
 
 
 @cache
@@ -94,7 +128,8 @@ def _known_example(schema: Mapping[str, Any], document: Document) -> str:
 def _auth(described: Mapping[str, Any]) -> str:
     if not described["security"]:
         return ""
-    return "bearer" if "bearer" in described["security"][0] else "signed"
+    scheme = next(iter(described["security"][0]))
+    return TOKENS.get(scheme, "signed")
 
 
 def _body_types(described: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -182,7 +217,7 @@ def _curl(method: str, path: str, described: Mapping[str, Any], document: Docume
     parts = [f'curl -s "$URL{filled}{"?" + query if query else ""}"']
     parts += [] if method in ("GET", "POST") and ("requestBody" in described or method == "GET") else [f"-X {method}"]
     if auth := _auth(described):
-        parts += ['-H "Authorization: Bearer $ADMIN_TOKEN"'] if auth == "bearer" else _signature(document)
+        parts += _signature(document) if auth == "signed" else [f'-H "Authorization: Bearer ${auth}"']
     if "requestBody" in described:
         sample = described["requestBody"]["content"]["application/json"]["example"]
         body = json.dumps(sample, ensure_ascii=False).replace("'", "'\\''")

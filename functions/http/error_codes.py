@@ -33,6 +33,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "invalid_theme": "The theme must be light or dark.",
         "invalid_page": "A page is a whole number, counted from 1.",
         "invalid_month": "A month has the format 2026-01.",
+        "invalid_format": "Unknown format; the message lists the valid ones.",
         "scope_required": "To block a short name, name its repository, or set `global` to block it everywhere.",
         "invalid_scope": "An entry covers one source, one content hash, or everything: only one of these.",
         "reason_required": "A reason is required; it is kept in the audit log.",

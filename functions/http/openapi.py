@@ -33,8 +33,9 @@ JSON in camelCase. Unknown fields and parameters are rejected, never ignored. Va
 `degraded` is true; if the store is not reachable the status is 503, never an empty list. All errors have one format and
 stable codes.
 
-In the examples, `$URL` is the address of this platform and `$ADMIN_TOKEN` an operator's token (`make admin-token`); set
-the other `$` variables yourself. Only Owners, Admin and External scanners require a token or a signature."""
+In the examples, `$URL` is the address of this platform and `$ADMIN_TOKEN` an operator's token (`make admin-token`),
+`$OWNER_TOKEN` the token of a proven repository (`POST /api/v1/owners/proofs`); set the other `$` variables yourself.
+Only Owners, Admin and External scanners require a token or a signature."""
 
 
 Described = tuple[str, str, Operation]  # method, path, declaration

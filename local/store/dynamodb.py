@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from local.store.database import Database
+from local.store.definitions import add_indexes, create_table, delete_table, described, set_expiry
 from local.store.errors import RequestError, invalid, unsupported
 from local.store.expressions import Names, holds, parse_condition, parse_projection, parse_update, updated
 from local.store.queries import run_query, run_scan
@@ -157,7 +158,7 @@ class DynamoDb:
         return run_scan(self._database.reader, self._table(params["TableName"]), params, names, _project(params, names))
 
     def _DescribeTable(self, params: Params) -> dict[str, Any]:  # noqa: N802
-        return {"Table": _described(self._table(params["TableName"]).definition)}
+        return {"Table": described(self._table(params["TableName"]).definition)}
 
     def _ListTables(self, params: Params) -> dict[str, Any]:  # noqa: N802
         rows = self._database.reader.execute("SELECT name FROM tables ORDER BY name").fetchall()
@@ -245,16 +246,16 @@ class DynamoDb:
 
     async def _change_table(self, operation: str, params: Params) -> dict[str, Any]:
         change = {
-            "CreateTable": _create_table,
-            "UpdateTable": _add_indexes,
-            "UpdateTimeToLive": _set_expiry,
-            "DeleteTable": _delete_table,
+            "CreateTable": create_table,
+            "UpdateTable": add_indexes,
+            "UpdateTimeToLive": set_expiry,
+            "DeleteTable": delete_table,
         }[operation]
         definition = await self._database.write(lambda connection: change(connection, params))
         name = "Table" if operation == "UpdateTable" else "TableDescription"
         if operation == "UpdateTimeToLive":
             return {"TimeToLiveSpecification": params["TimeToLiveSpecification"]}
-        return {name: _described(definition)}
+        return {name: described(definition)}
 
 
 def _check_parameters(operation: str, params: Params, known: set[str]) -> None:
@@ -345,56 +346,3 @@ def _cancelled(failed: Sequence[bool]) -> RequestError:
     listed = ", ".join(reason["Code"] for reason in reasons)
     message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{listed}]"
     return RequestError("TransactionCanceledException", message, CancellationReasons=reasons)
-
-
-def _create_table(connection: sqlite3.Connection, params: Params) -> Params:
-    name = params["TableName"]
-    if connection.execute("SELECT 1 FROM tables WHERE name = ?", (name,)).fetchone():
-        raise RequestError("ResourceInUseException", f"Table already exists: {name}")
-    Table(0, params)
-    connection.execute("INSERT INTO tables (name, definition) VALUES (?, ?)", (name, orjson.dumps(params).decode()))
-    return params
-
-
-def _add_indexes(connection: sqlite3.Connection, params: Params) -> Params:
-    table = find_table(connection, params["TableName"])
-    updates = params.get("GlobalSecondaryIndexUpdates") or []
-    if not all(update.keys() == {"Create"} for update in updates):
-        raise unsupported("anything but Create in GlobalSecondaryIndexUpdates")
-    added = [update["Create"] for update in updates]
-    known = {d["AttributeName"]: d for d in table.definition.get("AttributeDefinitions", [])}
-    known |= {d["AttributeName"]: d for d in params.get("AttributeDefinitions", [])}
-    changed = {
-        **table.definition,
-        "AttributeDefinitions": list(known.values()),
-        "GlobalSecondaryIndexes": [*(table.definition.get("GlobalSecondaryIndexes") or []), *added],
-    }
-    Table(table.number, changed).fill_indexes(connection, [index["IndexName"] for index in added])
-    return _store_definition(connection, table, changed)
-
-
-def _set_expiry(connection: sqlite3.Connection, params: Params) -> Params:
-    table = find_table(connection, params["TableName"])
-    changed = {**table.definition, "TimeToLiveSpecification": params["TimeToLiveSpecification"]}
-    return _store_definition(connection, table, changed)
-
-
-def _store_definition(connection: sqlite3.Connection, table: Table, changed: dict[str, Any]) -> Params:
-    text = orjson.dumps(changed).decode()
-    connection.execute("UPDATE tables SET definition = ? WHERE id = ?", (text, table.number))
-    return changed
-
-
-def _delete_table(connection: sqlite3.Connection, params: Params) -> Params:
-    table = find_table(connection, params["TableName"])
-    connection.execute("DELETE FROM items WHERE tbl = ?", (table.number,))
-    for index in table.indexes:
-        connection.execute("DELETE FROM entries WHERE idx = ?", (index.number,))
-    connection.execute("DELETE FROM tables WHERE id = ?", (table.number,))
-    return table.definition
-
-
-def _described(definition: Params) -> dict[str, Any]:
-    indexes = [{**index, "IndexStatus": "ACTIVE"} for index in definition.get("GlobalSecondaryIndexes") or []]
-    known = {name: definition[name] for name in ("TableName", "AttributeDefinitions", "KeySchema")}
-    return {**known, "TableStatus": "ACTIVE", **({"GlobalSecondaryIndexes": indexes} if indexes else {})}

@@ -20,7 +20,6 @@ from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState,
 from shared.records.owners import Owner
 from shared.records.submissions import Submission
 from shared.scanner import Finding
-from shared.storage.documents import stamp
 from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import get_submission
 
@@ -46,7 +45,7 @@ async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Obj
     receipt = await find_receipt(submission)
     at = now()
     appeal = Appeal(
-        id=f"{stamp(at)}-{secrets.token_hex(4)}",
+        id=f"{int(at.timestamp() * 1000):013d}-{secrets.token_hex(4)}",
         submission_id=submission.id,
         skill_name=submission.skill_name,
         content_hash=submission.content_hash,

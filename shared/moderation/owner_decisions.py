@@ -13,7 +13,7 @@ from shared.marketplace import owner_marks, skill_admin
 from shared.marketplace.published_content import refuse_blocked
 from shared.marketplace.skill_store import find_skill, get_skill, get_version
 from shared.records.owners import Owner, owns
-from shared.records.skills import Skill, split_name
+from shared.records.skills import Skill, SkillVersion, split_name
 from shared.records.submissions import State, Submission, move, reopen
 from shared.storage.kv import Key, Put
 from shared.submissions.admission import count_skills, refuse_when_full, sender_of
@@ -102,7 +102,7 @@ async def restore(name: str, owner: Owner, why: str, version: str | None = None)
     if version is None:
         return await owner_marks.restore_skill(skill, [audit])
     found = await get_version(skill.name, version)
-    if found.is_yanked and found.yanked_by is None:
+    if _is_by_operator(found):
         raise Conflict(f"Version {version} was yanked by an operator, not by you.", code="yanked_by_operator")
     return await skill_admin.unyank_version(skill.name, version, [audit])
 
@@ -145,6 +145,10 @@ async def get_owned_skill(name: str, owner: Owner) -> Skill:
 
 def _about(owner: Owner, action: str, skill: Skill, version: str | None, reason: str) -> Put:
     return audit_put(owner, action, f"{skill.name} {version}" if version else skill.name, reason)
+
+
+def _is_by_operator(version: SkillVersion) -> bool:
+    return version.is_yanked and version.yanked_by is None
 
 
 async def _take_rescan(skill: Skill) -> None:

@@ -36,7 +36,8 @@ ANCHORS = {
     "remote word": (
         r"\b((curl|wget2?|aria2c|axel|iwr|irm|n(et)?c(at)?|socat|telnet|ssh|scp|rsync|dig|nslookup|host|drill|whois|finger"
         r"|[lts]?ftp|lynx|w3m|e?links|https?|xh|gsutil|rclone|s3cmd|mosquitto_sub|redis-cli|smbclient|openssl|gh|glab|aws"
-        r"|az|gcloud|git|hg|svn|pip3?|pipx|uvx?|poetry|npm|npx|pnpm|yarn|bunx?|cargo|deno|go|gem|docker|podman|nerdctl)"
+        r"|az|gcloud|git|hg|svn|pip3?|pipx|uvx?|poetry|npm|npx|pnpm|yarn|bunx?|cargo|deno|go|gem|docker|podman|nerdctl|kubectl|helm"
+        r"|nix|nix-env|asdf|mise|brew|code|claude)"
         r"[ \t]|invoke-|start-bits|lwp-|ansible-)|\/dev\/(tcp|udp)\/"
     ),
     "runs output": (

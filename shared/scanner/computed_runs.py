@@ -16,9 +16,11 @@ from shared.scanner.context import (
     TextLayout,
     text_layout_for,
 )
+from shared.scanner.cues import LOADS_STARTER, STARTS_PROGRAMS
 from shared.scanner.media import MEDIA_SUFFIXES
 from shared.scanner.remote_commands import RUNNERS, base, last_name, runs_input, started_paths, unwrapped
 from shared.scanner.shell_commands import HOLE, Command, Pipeline, logical_lines, parse
+from shared.scanner.syntax import language_of_file, without_literals
 
 _MEDIA = frozenset(MEDIA_SUFFIXES)
 _COMPUTED = ("$", HOLE, "{}", "*", "?")
@@ -166,3 +168,11 @@ def _values_of(variable: re.Match[str], text: str) -> list[str]:
     return [word for groups in found for group in groups for word in group.split()][:200] + (
         [default] if default else []
     )
+
+
+def starts_programs(path: str, text: str) -> bool:
+    """Whether the code outside strings and comments can run a command. A list of dangerous commands cannot."""
+    if path.lower().endswith(MARKDOWN) or not (STARTS_PROGRAMS.search(text) or LOADS_STARTER.search(text)):
+        return False
+    code = without_literals(text, language_of_file(path, text))
+    return bool(STARTS_PROGRAMS.search(code) or LOADS_STARTER.search(text))

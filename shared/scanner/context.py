@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.cues import BAD_EXAMPLE, FORBIDS, MARKS, RUN, TEACHING_HEADING, WARNING
+from shared.scanner.cues import BAD_EXAMPLE, FORBIDS, MARKS, NO_WARNING, RUN, TEACHING_HEADING, WARNING
 from shared.scanner.syntax import SourceSyntax, Span, language_of_fence, language_of_file
 
 MARKDOWN = (".md", ".mdx", ".markdown", ".mdc")
@@ -143,6 +143,7 @@ class ScriptLayout(TextLayout):
         super().__init__(text, original)
         self.kinds = _kinds_of_file(path, text)
         self._language = language_of_file(path, original)
+        self._is_document = "!word/" in path or "!ppt/" in path  # prose, in an Office file
         self._strings_are_data = not starts_programs and self.kinds == CODE
 
     @cached_property
@@ -155,6 +156,9 @@ class ScriptLayout(TextLayout):
         if self._language == "shell" and self._syntax.is_string(span, self.lines):
             searched = is_searched_for(self.lines[span.line - 1], span)
             return Place(self.kinds, Excuse.COMMENT if searched else Excuse.NONE)
+        if self._is_document:
+            before = self.lines[span.line - 1][max(0, span.column - 1 - WINDOW) : span.column - 1]
+            return Place(self.kinds, quoted=_is_quoted(before))
         if self._strings_are_data and self._syntax.is_string(span, self.lines):
             before = self.lines[span.line - 1][max(0, span.column - 1 - WINDOW) : span.column - 1]
             return Place(self.kinds, Excuse.DATA, told=tells_to_run(before))
@@ -235,7 +239,7 @@ class MarkdownLayout(TextLayout):
             block.documented
             or _is_table_row(text[:WINDOW])
             or bool(BAD_MARK.match(text[:200]))
-            or bool(WARNING.search(clause[-200:]))
+            or bool(WARNING.search(NO_WARNING.sub("", clause[-200:])))
             or self._led_in_by_warning(text[:400], line)
         )
         return Place(

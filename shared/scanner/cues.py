@@ -26,6 +26,12 @@ WARNING = _any_of(
     "rather than|containing|mentions?|tries to|trying to|attempts?|warn\\w*|prevent\\w*|forbid\\w*|prohibit\\w*",
     "phrases? like|patterns? like",
 )
+# What sounds like a warning and is an order: "never skip this", "avoid problems: run", "a dangerous-looking step".
+NO_WARNING = re.compile(
+    r"\b(?:never|don'?t|do not|must not|cannot|can'?t|avoid) (?:skip\w*|forget\w*|omit\w*|miss\w*|neglect\w*|hesitat\w*"
+    r"|problems?|errors?|delays?|trouble)\b|\b\w{3,12}-looking\b",
+    re.IGNORECASE,
+)
 # Above a block of code: strong enough to apply to the whole block.
 BAD_EXAMPLE = _any_of(
     BAD,

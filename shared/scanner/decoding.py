@@ -70,6 +70,8 @@ def deobfuscate(text: str) -> str | None:
 
 
 def _with(*needles: str) -> Callable[[str], bool]:
+    if len(needles) == 1:
+        return lambda text: needles[0] in text
     return lambda text: any(needle in text for needle in needles)
 
 

@@ -17,7 +17,8 @@ _SETTINGS_FOLDERS = {
 _SETTINGS_FILES = {
     *(".mcp.json", ".cursorrules", ".windsurfrules", ".clinerules", ".roomodes", ".aider.conf.yml", ".claude.json"),
     *("claude.local.md", "copilot-instructions.md", "hooks.json", ".devcontainer.json", ".envrc"),
-    *(".bashrc", ".zshrc", ".profile", ".bash_profile", ".zshenv"),
+    *(".bashrc", ".zshrc", ".profile", ".bash_profile", ".zshenv", "sitecustomize.py", "usercustomize.py"),
+    *(".npmrc", ".yarnrc", ".yarnrc.yml", ".gitconfig", ".gdbinit", ".vimrc", ".exrc", ".bazelrc"),
 }
 _EDITOR_FILES = {"tasks.json", "settings.json", "launch.json", "mcp.json"}  # in .vscode
 _SETTINGS_SUFFIXES = (".code-workspace",)

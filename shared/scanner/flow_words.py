@@ -34,12 +34,15 @@ VALUABLE = (
     *("auth-profiles", "mcp.json", "desktop_config", ".kdbx", "getenvironmentvariables", "oauth_creds"),
     *(".password-store", ".pem", "gcloud", ".claude.json", "op read", "bw get", "kubectl get secret"),
     *("kubectl config view", "pbpaste", "clipboard", ".tfstate", "env.items", "ron.items"),
+    # A name that the shell completes, or puts together.
+    *("id_*", "/.?", "/.[", "/.s?", "/.ss?", "/.a?", "/.aw?", "$home/$", "${home}/$", "~/$"),
 )
 SOURCE_WORDS = (
     *("child_process", "subprocess", "environ", "getenv", "process.env", "$env:", "${env:", "import.meta.env"),
     *("dotenv", ".claude", ".openclaw", ".clawd", ".moltbot", ".codex", ".cursor", ".gemini", "memory.md", "soul.md"),
     *("identity.md", "whoami", "hostname", "uname -", "getuser", "platform.", "userinfo", "ifconfig", "/etc/"),
     *("git diff", "git log", "git config", "git bundle", "os.walk", "rglob", "readdir", "glob.", " id -", " id "),
+    *("path.home ", "expanduser", "homedir"),
     *VALUABLE,
 )
 # The same as they are written: the marks around them say what they do.

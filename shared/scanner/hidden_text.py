@@ -15,6 +15,11 @@ FLAG_EMOJI = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,8}\U000e007f")
 # Any character that one of these patterns requires.
 _UNSEEN = re.compile("[\u00ad\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff\U000e0001-\U000e01ef]")
 SPLIT_WORD = re.compile("(?<=[A-Za-z])[\u200b\u200c\u2060\ufeff\u180e\u00ad]+(?=[A-Za-z])")
+# Letters that agents read as plain ones: full-width, mathematical, circled and small capital ones, and split words.
+DISGUISED = re.compile(
+    "[\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\u24b6-\u24e9\u1d00-\u1d22\u00ad\u200b-\u200d\u2060\ufeff]"
+)
+MIN_DISGUISED = 3
 MIN_SPLIT_WORDS = 4
 MIN_MIXED_WORDS = 3
 MIN_WORD_LENGTH = 4

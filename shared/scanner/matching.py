@@ -13,6 +13,7 @@ import yara_x
 
 from shared.scanner import decoding, hidden_text
 from shared.scanner.context import HIDDEN, Excuse, MarkdownLayout, Place, TextLayout, text_layout_for
+from shared.scanner.file_text import unusual
 from shared.scanner.pack import (
     Rule,
     load_about_objects,
@@ -24,7 +25,7 @@ from shared.scanner.pack import (
     load_pack,
     rule_id_of,
 )
-from shared.scanner.report import ACTION_ORDER, Action
+from shared.scanner.report import ACTION_ORDER, DECISIVE, Action
 from shared.scanner.syntax import Span
 from shared.scanner.text_lines import TextLines, joined_lines, lines_around, lowered, near_addresses, unwrapped
 from shared.scanner.trust import is_trusted_command
@@ -69,7 +70,12 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_described(self) -> bool:
         """Excused by its place, and not an instruction."""
-        return not self.live and not self.place.told
+        return not self.live and not self.is_told
+
+    @property
+    def is_told(self) -> bool:
+        """The reader is told to run it. A sentence is not run: the word "use" before a quotation of it says nothing."""
+        return self.place.told and not self.rule.is_sentence
 
     @property
     def action(self) -> Action:
@@ -79,9 +85,9 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         is_printed = self.place.excuse is Excuse.DATA and self.place.told and self.rule.category == PRINTED_FOR_USERS
         if self.rule.action is Action.REVIEW and (self.place.excuse is Excuse.LESSON or is_printed):
             return Action.REVIEW
-        if self.rule.action is not Action.BLOCK or (self.place.excuse is Excuse.COMMENT and not self.place.told):
+        if self.rule.action is not Action.BLOCK or (self.place.excuse is Excuse.COMMENT and not self.is_told):
             return Action.NOTE
-        is_question = self.place.told or self.rule.certain or self.place.excuse in (Excuse.DATA, Excuse.LESSON)
+        is_question = self.is_told or self.rule.certain or self.place.excuse in (Excuse.DATA, Excuse.LESSON)
         return Action.REVIEW if is_question else Action.NOTE
 
 
@@ -207,6 +213,19 @@ def hit_at(file: TextFile, rule_id: str, line: int, last: int, column: int) -> H
         excerpt=excerpt_of(text, start),
         place=layout.at(Span(line, column, line, column + 1)) if column else layout.whole_line(line),
     )
+
+
+def find_disguised(hits: list[Hit], texts: list[TextFile]) -> list[Hit]:
+    """Decisive matches that are none in the text as it was written, because its letters are not the plain ones."""
+    odd = {file.path: file for file in texts if hidden_text.DISGUISED.search(unusual(file.original))}
+    candidates = [hit for hit in hits if hit.path in odd and hit.live and hit.rule.action in DECISIVE]
+    return [hit for hit in candidates if _is_disguised(hit, odd[hit.path])]
+
+
+def _is_disguised(hit: Hit, file: TextFile) -> bool:
+    last = hit.line + hit.text.count("\n")
+    written = "\n".join(file.layout.original_lines[hit.line - 1 : last]).lower()
+    return hit.text not in written and len(hidden_text.DISGUISED.findall(written)) >= hidden_text.MIN_DISGUISED
 
 
 def _more_serious(hit: Hit, known: Hit) -> bool:

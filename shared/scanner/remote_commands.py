@@ -194,6 +194,29 @@ def package_addresses(command: Command) -> Iterator[str]:
             yield f"github:{word}"
 
 
+_BUILDS = re.compile(
+    r"kubectl (?:apply|create|replace)\b|helm (?:install|upgrade|template)\b"
+    r"|nix (?:run|shell|develop|profile install|build)\b"
+    r"|nix-env -i|asdf plugin[- ]add\b|mise plugins? install\b|docker(?: buildx)? build\b"
+    r"|podman build\b|brew tap \S+ \S+|code --install-extension\b"
+)
+
+
+def built_addresses(command: Command) -> Iterator[str]:
+    """Addresses whose content a tool builds, applies or plugs in."""
+    if not _BUILDS.match(shown(command)):
+        return
+    yield from (word for word in command.words[1:] if _IS_ADDRESS.match(word))
+
+
+def passed_on(command: Command) -> Command | None:
+    """The command that another one is given behind `--`: `claude mcp add notes -- npx …`."""
+    if "--" not in command.words[1:]:
+        return None
+    rest = command.words[command.words.index("--", 1) + 1 :]
+    return Command(words=rest) if rest and base(rest[0]) in _PACKAGE_TOOLS else None
+
+
 def _is_operand(before: str, word: str) -> bool:
     return (
         not word.startswith("-")

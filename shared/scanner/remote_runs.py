@@ -13,17 +13,20 @@ import msgspec
 
 from shared.scanner.anchored import AnchoredPattern
 from shared.scanner.command_regions import Region, command_regions
+from shared.scanner.hosts import HostKind, find_host
 from shared.scanner.matching import Deadline, Hit, TextFile, hit_at
 from shared.scanner.pack import load_pack
 from shared.scanner.remote_commands import (
     RUNNERS,
     base,
+    built_addresses,
     cloned,
     is_plain_download,
     is_remote,
     last_name,
     mounts_home,
     package_addresses,
+    passed_on,
     passes_on,
     runs_input,
     runs_words,
@@ -37,11 +40,12 @@ from shared.scanner.shell_commands import HOLE, Command, Pipeline, logical_lines
 from shared.scanner.trust import is_listed, is_listed_repository, is_on_forge, is_trusted_command
 
 PIPED, SAVED, PACKAGE, MOUNT = "RC-PIPE-SHELL", "RC-DOWNLOAD-RUN-LATER", "SC-REMOTE-PACKAGE", "PR-HOME-MOUNT"
+BUILT = "SC-REMOTE-BUILD"
 SIGNAL = "SIG-REMOTE-TOOL"
 # A line worth reading as commands: something is piped, substituted, saved, copied or unpacked.
 _WORTH = re.compile(
     r"[|`>]|\$\(|<\(|=\$|/dev/|clone|submodule|checkout|git\+|git@|github:|https?://|--git|-v\b|--volume|--mount|-outfile"
-    r"|\b(?:wget|scp|rsync|aria2c|iwr|copy|cp|npx|go run)\b|\s-[a-z]*o\b"
+    r"|\bextension install|plugin|mcp add|\b(?:wget|scp|rsync|aria2c|iwr|copy|cp|npx|go run)\b|\s-[a-z]*o\b"
     r"|\bp?npm (?:i|install|add|exec|dlx|x|create|init)\b",
     re.IGNORECASE,
 )
@@ -49,11 +53,13 @@ _REMOTE_WORD = re.compile(
     r"\b(?:curl|wget2?|aria2c|axel|iwr|irm|invoke-\w+|start-bits\w+|n(?:et)?c(?:at)?|socat|telnet|ssh|scp|rsync|dig|nslookup"
     r"|host|drill|whois|finger|[lts]?ftp|lynx|w3m|e?links|https?|xh|lwp-\w+|gsutil|rclone|s3cmd|mosquitto_sub|redis-cli"
     r"|smbclient|openssl|gh|glab|aws|az|gcloud|git|hg|svn|pip3?|pipx|uvx?|poetry|npm|npx|pnpm|yarn|bunx?|cargo|deno|go|gem"
-    r"|docker|podman|nerdctl|ansible-\w+)[ \t]|/dev/(?:tcp|udp)/",
+    r"|docker|podman|nerdctl|ansible-\w+|kubectl|helm|nix|nix-env|asdf|mise|brew|code|claude)[ \t]|/dev/(?:tcp|udp)/",
     re.IGNORECASE,
 )
 _REMOTE_TOOL = AnchoredPattern("remote word", _REMOTE_WORD)
 _RUN_WORD = re.compile(r"sh\b|cmd|iex|python|node|perl|ruby|php|eval|source|chmod|make|pip|npm|cd |[./$]", re.I)
+_PROGRAM = re.compile(r"(?<![\w$])(\w{1,40})=[\"']?([\w./]{2,40})(?=[\"'\s;&]|\Z)")
+_STREAM = re.compile(r"/dev/fd/\d|&\d|COPROC")
 _NOWHERE = {"", "null", "stdout", "stderr", "&1", "1", "2", "-"}
 _PLACEHOLDER = re.compile(r"(?<=[/=:@{\"'.-])<[\w -]{1,60}>")
 # What makes a known name another command, or sends a known address to another host, for the rest of the file.
@@ -87,6 +93,8 @@ class CommandReader:
         self.started: set[str] = set()
         self._redefines = redefines
         self._variables: set[str] = set()
+        self._programs: dict[str, str] = {}  # by the variable that stands for one
+        self._has_stream = False  # a descriptor of the shell from which another machine is read
         self._folder = ""
         self._line, self._lines = "", (1, 1, 0)
         self._unpacked: Lines | None = None
@@ -98,6 +106,7 @@ class CommandReader:
         tools = [match.start() for match in _REMOTE_TOOL.finditer(text)]
         if not (tools or reads_all or self._is_waiting):
             return
+        self._programs |= {name: program for name, program in _PROGRAM.findall(text) if base(program) in RUNNERS}
         for start, line in logical_lines(text):
             names_tool = bisect_left(tools, start) < bisect_left(tools, start + len(line))
             if names_tool or ((reads_all or self._is_waiting) and _RUN_WORD.search(line)):
@@ -109,13 +118,13 @@ class CommandReader:
     @property
     def _is_waiting(self) -> bool:
         """For something to be run."""
-        return bool(self.came or self._variables or self._unpacked)
+        return bool(self.came or self._variables or self._unpacked or self._has_stream)
 
     def _read(self, pipeline: Pipeline) -> bool:
         """Whether its output comes from another machine."""
         remote = False
         for stage in pipeline:
-            command, through_xargs = unwrapped(stage)
+            command, through_xargs = unwrapped(self._named(stage))
             inner = sum(map(self._read, command.inner)) > 0  # each has to be read
             if self._runs_remote(command, remote, inner, through_xargs) and not self._is_trusted():
                 self.found.append((PIPED, self._lines))
@@ -123,15 +132,29 @@ class CommandReader:
                 self.found.append((MOUNT, self._lines))
             if not all(map(self._is_known, package_addresses(command))):
                 self.found.append((PACKAGE, self._lines))
+            given = passed_on(command)
+            if not all(map(self._is_known_build, built_addresses(command))) or (
+                given and not all(map(self._is_known, package_addresses(given)))
+            ):
+                self.found.append((BUILT, self._lines))
             self._remember(command, remote, inner)
             prints_inner = inner and base(command.name) in ("", "echo", "printf", "cat")
             remote = is_remote(command) or prints_inner or (remote and passes_on(command))
         return remote
 
+    def _named(self, command: Command) -> Command:
+        """With the name of the program where a variable stands for it."""
+        if not command.name.startswith("$"):
+            return command
+        name = next((self._programs[one] for one in variables_in(command.words[:1]) if one in self._programs), "")
+        return msgspec.structs.replace(command, words=[name, *command.words[1:]]) if name else command
+
     def _runs_remote(self, command: Command, remote: bool, inner: bool, through_xargs: bool) -> bool:
         if remote and (runs_input(command) or (through_xargs and base(command.name) in RUNNERS)):
             return True
         given = variables_in([*command.words, *command.reads]) & self._variables
+        if self._has_stream and base(command.name) in RUNNERS and any(map(_STREAM.search, given_files(command))):
+            return True
         opens_socket = is_remote(command) and base(command.name) in RUNNERS
         if inner and command.name == f"{HOLE}`" and self._line.lstrip().startswith("`"):
             return True
@@ -145,9 +168,20 @@ class CommandReader:
         trusted = load_pack().trusted
         return is_listed_repository(address, trusted["repositories"]) or is_listed(address, trusted["installers"])
 
+    def _is_known_build(self, address: str) -> bool:
+        """Manifests and charts come from where their projects publish them."""
+        host = find_host(address) if address.startswith("https://") else None
+        return (host is not None and (host.vouched or host.kind is HostKind.FORGE)) or self._is_known(address)
+
     def _remember(self, command: Command, remote: bool, inner: bool) -> None:
         if inner:
             self._variables |= {word.partition("=")[0].rstrip("+") for word in command.assigned if HOLE in word}
+        if inner and command.name in ("mapfile", "readarray", "read"):
+            self._variables |= {word for word in command.words[1:] if word.isidentifier()}
+        if (inner and command.name == f"{HOLE}<") or (command.name == "coproc" and _names_tool(command)):
+            self._has_stream = True
+        if command.name == "for" and variables_in(command.words[3:]) & self._variables:
+            self._variables |= {*command.words[1:2]}
         if remote and command.loops and command.name == "read":
             self._variables |= {word for word in command.words[1:] if not word.startswith("-")}
         if (clone := cloned(command)) and not is_listed_repository(clone[0], load_pack().trusted["repositories"]):
@@ -187,6 +221,14 @@ class CommandReader:
             ]
             if self._unpacked and (path.startswith(("./", "/tmp")) or (self._folder and is_relative)):  # noqa: S108 - read, never used
                 self.run.append(_Came("", self._unpacked))
+
+
+def _names_tool(command: Command) -> bool:
+    return is_remote(msgspec.structs.replace(command, words=command.words[1:]))
+
+
+def given_files(command: Command) -> list[str]:
+    return [*command.words[1:], *command.reads]
 
 
 def find_remote_runs(files: Iterable[TextFile], hits: Iterable[Hit], deadline: Deadline) -> list[Hit]:

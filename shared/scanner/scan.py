@@ -10,8 +10,8 @@ from shared.scanner import hidden_text
 from shared.scanner.calibration import standing_in_place
 from shared.scanner.capabilities import find_capabilities
 from shared.scanner.composites import find_composites, find_downloads_run_later
-from shared.scanner.context import MARKDOWN, PROSE, Excuse
-from shared.scanner.cues import LOADS_STARTER, STARTS_PROGRAMS
+from shared.scanner.computed_runs import starts_programs
+from shared.scanner.context import PROSE, Excuse
 from shared.scanner.directives import find_directives
 from shared.scanner.flow import find_flows, rule_of
 from shared.scanner.flow.tracker import Flow
@@ -20,7 +20,16 @@ from shared.scanner.hosts import SkillIdentity, identity_of
 from shared.scanner.inventory import Inventory, take_inventory
 from shared.scanner.languages import find_unread_prose
 from shared.scanner.leaked_secrets import find_leaks
-from shared.scanner.matching import Deadline, Hit, OutOfTime, TextFile, TooManyMatches, excerpt_of, find_hits
+from shared.scanner.matching import (
+    Deadline,
+    Hit,
+    OutOfTime,
+    TextFile,
+    TooManyMatches,
+    excerpt_of,
+    find_disguised,
+    find_hits,
+)
 from shared.scanner.missing_scripts import find_missing_scripts
 from shared.scanner.near_duplicates import signature_of
 from shared.scanner.pack import Rule, load_pack, rule_set_version
@@ -39,7 +48,6 @@ from shared.scanner.report import (
     deciding_findings,
     most_serious_first,
 )
-from shared.scanner.syntax import language_of_file, without_literals
 from shared.scanner.used_files import files_run_as_commands
 from shared.scanner.vouched_installers import SAVED, tell_vouched_apart
 from shared.timing import SCAN_CPU_DEADLINE
@@ -82,7 +90,7 @@ def gather_evidence(files: Mapping[str, bytes], source_findings: Sequence[Findin
         *_from_composites(hits, identity),
         *_from_flows(flows, texts),
         *_from_package_names(hits),
-        *_from_unicode(texts, front_matter),
+        *_from_unicode(texts, front_matter, hits),
         *_from_secrets(hits, texts),
         *_from_front_matter(front_matter),
     ]
@@ -178,7 +186,8 @@ def _from_inventory(inventory: Inventory) -> list[Finding]:
 
 def _from_hits(hits: list[Hit]) -> list[Finding]:
     """A match that is only described is kept as a note and does not count against the skill."""
-    in_code = {(hit.rule.id, _command_of(hit)) for hit in hits if hit.rule.action is Action.BLOCK and _is_in_code(hit)}
+    commands = (hit for hit in hits if hit.rule.action is Action.BLOCK and not hit.rule.is_sentence)
+    in_code = {(hit.rule.id, _command_of(hit)) for hit in commands if _is_in_code(hit)}
     return [
         _finding(
             hit.rule,
@@ -251,7 +260,8 @@ def _from_composites(hits: list[Hit], identity: SkillIdentity) -> list[Finding]:
 
 def _from_flows(flows: list[Flow], texts: list[TextFile]) -> list[Finding]:
     """The excerpt is the place where the value leaves; the way it took is in the reason."""
-    lines = {path: text.split("\n") for path, text in _texts_of_sinks(flows, texts)}
+    paths = {flow.sink.path for flow in flows}
+    lines = {file.path: file.text.split("\n") for file in texts if file.path in paths}
     return [
         msgspec.structs.replace(
             finding_for(
@@ -262,11 +272,6 @@ def _from_flows(flows: list[Flow], texts: list[TextFile]) -> list[Finding]:
         )
         for flow in flows
     ]
-
-
-def _texts_of_sinks(flows: list[Flow], texts: list[TextFile]) -> list[tuple[str, str]]:
-    paths = {flow.sink.path for flow in flows}
-    return [(file.path, file.text) for file in texts if file.path in paths]
 
 
 def _line(lines: dict[str, list[str]], step: FlowStep) -> str:
@@ -286,7 +291,7 @@ def _from_package_names(hits: list[Hit]) -> list[Finding]:
     ]
 
 
-def _from_unicode(texts: list[TextFile], front_matter: FrontMatter) -> list[Finding]:
+def _from_unicode(texts: list[TextFile], front_matter: FrontMatter, hits: list[Hit]) -> list[Finding]:
     findings = []
     for file in texts:
         if not file.original.isascii():
@@ -294,6 +299,10 @@ def _from_unicode(texts: list[TextFile], front_matter: FrontMatter) -> list[Find
                 _hidden_text_finding(file, rule, start, shown)
                 for rule, start, shown in hidden_text.find_hidden(file.original)
             ]
+    findings += [
+        finding_for("UNICODE-DISGUISED", hit.path, hit.excerpt, hit.line, hit.column, "hidden")
+        for hit in find_disguised(hits, texts)
+    ]
     if hidden_text.mixed_script_words(front_matter.name):
         findings.append(finding_for("UNICODE-MIXED-NAME", "SKILL.md", front_matter.name[:80]))
     return findings
@@ -334,20 +343,12 @@ def _skill_page(texts: list[TextFile]) -> TextFile | None:
 
 def _text_files(inventory: Inventory) -> list[TextFile]:
     items = [(item.record.path, item.text) for item in inventory.items if item.text is not None]
-    starts_programs = any(_starts_programs(path, text) for path, text in items)
+    any_starts = any(starts_programs(path, text) for path, text in items)
     run = files_run_as_commands(text for _, text in items) if len(items) > 1 else set()
     return [
-        TextFile(path, hidden_text.plain(text), text, starts_programs, PurePosixPath(path).name.lower() in run)
+        TextFile(path, hidden_text.plain(text), text, any_starts, PurePosixPath(path).name.lower() in run)
         for path, text in items
     ]
-
-
-def _starts_programs(path: str, text: str) -> bool:
-    """Whether the code outside strings and comments can run a command. A list of dangerous commands cannot."""
-    if path.lower().endswith(MARKDOWN) or not (STARTS_PROGRAMS.search(text) or LOADS_STARTER.search(text)):
-        return False
-    code = without_literals(text, language_of_file(path, text))
-    return bool(STARTS_PROGRAMS.search(code) or LOADS_STARTER.search(text))
 
 
 def _finding(

@@ -7,7 +7,7 @@ comes next it stops: from there on nothing is a comment. What is not closed is n
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import PurePosixPath
 
@@ -40,9 +40,14 @@ _PROGRAMS |= {"node": "script", "deno": "script", "bun": "script", "ruby": "hash
 _VERSION = re.compile(r"[0-9.]{1,10}\Z")
 
 
+@lru_cache(1024)
+def _language_by_name(path: str) -> str:
+    name = PurePosixPath(path).name
+    return _LANGUAGE_OF.get(PurePosixPath(name).suffix) or _LANGUAGE_OF.get(name, "")
+
+
 def language_of_file(path: str, text: str) -> str:
-    name = PurePosixPath(path.lower()).name
-    by_name = _LANGUAGE_OF.get(PurePosixPath(name).suffix) or _LANGUAGE_OF.get(name, "")
+    by_name = _language_by_name(path.lower())
     if not text.startswith("#!"):
         return by_name
     words = text[2:200].split("\n", 1)[0].replace("/", " ").split()

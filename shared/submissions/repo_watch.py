@@ -39,7 +39,7 @@ class SweepStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     source: str
-    due: datetime
+    due: datetime | None = None  # None: of an older release
     has_published: bool = False  # since the last look: its skills are told what GitHub says, even if that is not new
 
 
@@ -47,8 +47,9 @@ def watch_put(source: str, due: datetime, has_published: bool = False, instead_o
     """A publication has its repository looked at soon, whatever was planned. `instead_of`: only in place of this one,
     so that a look does not undo what a publication asked for meanwhile."""
     watch = Watch(source=source, due=due, has_published=has_published)
-    attrs: dict[str, str | int] = {"duePk": f"{_DUE}#{shard_of(source)}", "dueSk": _due_sort(watch)}
-    return Put(_key(source), encode(watch), attrs, {"dueSk": _due_sort(instead_of)} if instead_of else None)
+    attrs: dict[str, str | int] = {"duePk": f"{_DUE}#{shard_of(source)}", "dueSk": _due_sort(source, due)}
+    expect = {"dueSk": _due_sort(source, instead_of.due)} if instead_of and instead_of.due else None
+    return Put(_key(source), encode(watch), attrs, expect)
 
 
 async def find_watch(source: str) -> Watch | None:
@@ -111,5 +112,5 @@ def _key(source: str) -> Key:
     return Key(f"repo-watch:{source}")
 
 
-def _due_sort(watch: Watch) -> str:
-    return f"{stamp(watch.due)}#{watch.source}"
+def _due_sort(source: str, due: datetime) -> str:
+    return f"{stamp(due)}#{source}"

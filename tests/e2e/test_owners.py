@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from shared.access.owners import PROOF_PATH
 from tests.support.browser import browser as open_browser
-from tests.support.browser_tab import Tab, serious_violations, sign_in
+from tests.support.browser_tab import Tab, sign_in, violations
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
@@ -83,10 +83,10 @@ def test_an_owner_proves_appeals_deprecates_and_withdraws(browser, platform, git
     page = owner.page
     proven(page, platform, github)
     owner.problems.clear()  # the answers that are refused on purpose
-    assert serious_violations(page) == []
+    assert violations(page) == []
 
     page.goto(f"{platform.url}/owner/submissions/{leaks['id']}")
-    assert serious_violations(page) == []
+    assert violations(page) == []
     fields = page.locator("textarea[name^='why-']")
     for place in range(fields.count()):
         fields.nth(place).fill("It is an example in a lesson, and nothing runs it.")

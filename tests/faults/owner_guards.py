@@ -38,7 +38,20 @@ def _with_all_open_reports(original):
     return community
 
 
+def _scoring_what_is_blocked(original):
+    return lambda verdict, judged, provenance, community, certified, is_blocked: original(
+        verdict, judged, provenance, community, certified
+    )
+
+
+def _found_by_anything(original):
+    return lambda challenge_id: Key("owner-challenge:any")
+
+
 OWNER_GUARDS = [
+    Guard("a challenge has a secret id", {"shared.access.owners:_challenge_key": _found_by_anything}),
+    Guard("an operator's yank stays", {"shared.moderation.owner_decisions:_is_by_operator": always(False)}),
+    Guard("a blocked skill has no score", {"shared.marketplace.community:trust": _scoring_what_is_blocked}),
     Guard(
         "ownership goes by numeric id",
         {"shared.access.owners:owns": always(True), "shared.moderation.owner_decisions:owns": always(True)},

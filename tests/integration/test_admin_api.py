@@ -29,6 +29,9 @@ NEEDS = {
     f"POST {ADMIN}/submissions/{{id}}/block": "admin",
     f"POST {ADMIN}/submissions/{{id}}/unblock": "admin",
     f"POST {ADMIN}/submissions/{{id}}/dequeue": "admin",
+    f"GET {ADMIN}/appeals": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/appeals/{{appeal}}/answer": "reviewer",
+    f"GET {ADMIN}/false-alarms": "reviewer",
     f"GET {ADMIN}/dead-letters": "reviewer",
     f"POST {ADMIN}/dead-letters/retry-all": "admin",
     f"POST {ADMIN}/dead-letters/{{id}}/retry": "reviewer",
@@ -46,6 +49,7 @@ NEEDS = {
     f"POST {ADMIN}/skills/{{owner}}/{{repo}}/{{skill}}/delete": "admin",
     f"POST {ADMIN}/skills/rescan": "admin",
     f"GET {ADMIN}/reports": "reviewer",
+    f"POST {ADMIN}/reports/{{id}}/confirm": "reviewer",
     f"POST {ADMIN}/reports/{{id}}/settle": "admin",
     f"POST {ADMIN}/rebuild-index": "admin",
     f"POST {ADMIN}/build-artifacts": "admin",
@@ -64,7 +68,7 @@ TOKENS = {
     "reviewer": f"Bearer {ADMIN_TOKEN}-reviewer",
     "admin": f"Bearer {ADMIN_TOKEN}-admin",
 }
-NOBODY = {"id": "nobody", "owner": "no", "repo": "such", "skill": "skill"}
+NOBODY = {"id": "nobody", "appeal": "none", "owner": "no", "repo": "such", "skill": "skill"}
 
 pytestmark = pytest.mark.usefixtures("function_env")
 

@@ -78,9 +78,9 @@ MISTAKES = {
     "settings that make no version": (put(of("Pages", "AutoPublishAliasAllProperties"), False), "alias live"),
     "no alias": (drop(f"{GLOBALS}.AutoPublishAlias"), "alias live"),
     "a log level without effect": (drop(f"{GLOBALS}.LoggingConfig.ApplicationLogLevel"), "LogLevel has no effect"),
-    "a level that Lambda does not know": (
+    "a level that drops the metrics": (
         put(f"{GLOBALS}.LoggingConfig.ApplicationLogLevel", {"Ref": "LogLevel"}),
-        "LogLevel has no effect",
+        "silences its metrics",
     ),
     "no traces": (drop(f"{GLOBALS}.Tracing"), "Tracing has no effect"),
     "no access log": (drop(of("Api", "AccessLogSettings")), "no access log"),
@@ -102,6 +102,10 @@ MISTAKES = {
     "a table without protection": (drop(of("Table", "DeletionProtectionEnabled")), "deleted by one call"),
     "a bucket without versions": (drop(of("Content", "VersioningConfiguration")), "cannot be restored"),
     "a bucket without TLS": (with_plain_http, "without TLS"),
+    "a changed first value of a secret": (
+        put(of("AdminTokens", "SecretString"), '{"adminTokens": [], "more": []}'),
+        "write over the tokens in AdminTokens",
+    ),
     "no dashboard": (drop("Resources.Dashboard"), "not one dashboard"),
     "a dashboard of nothing": (
         put(of("Dashboard", "DashboardBody"), {"Fn::Sub": BOARD_OF_NOTHING}),

@@ -3,15 +3,18 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from functions.submissions_api import handler as submissions
 from shared import runtime
 from shared.access.auth import token_id
-from shared.db import get_secrets, now
+from shared.db import get_kv, get_secrets, now
+from shared.evidence.appeal_store import opening_writes
 from shared.evidence.blocklist import add_block, entry_for
 from shared.marketplace.community import add_report
 from shared.marketplace.skill_admin import block_skill, yank_version
+from shared.records.appeals import Appeal, AppealPoint
 from shared.records.submissions import Delivery, State, Submission
 from shared.submissions import intake
 from shared.submissions.dead_letter_store import store_dead_letter
@@ -131,6 +134,26 @@ def _retried_letters() -> Scene:
     return Scene({}, {"letterReason": reason})
 
 
+def _appealed() -> Scene:
+    submission = held()
+
+    async def time() -> datetime:
+        return now()
+
+    appeal = Appeal(
+        id=named("appeal"),
+        submission_id=submission.id,
+        skill_name=submission.skill_name,
+        content_hash=submission.content_hash,
+        rule_set=submission.rule_set,
+        opened_by="owner:acme/skills",
+        opened_at=on_loop(time),
+        points=(AppealPoint(why="It is an example."),),
+    )
+    on_loop(lambda: get_kv().transact(lambda: opening_writes(appeal)))
+    return Scene({"id": submission.id, "appeal": appeal.id}, {"overturned": []})
+
+
 SCENES: dict[str, Callable[[], Scene]] = {
     "POST /api/v1/admin/stuck/requeue": Scene,
     "POST /api/v1/admin/stuck/{id}/requeue": lambda: Scene({"id": waiting().id}),
@@ -155,6 +178,8 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "POST /api/v1/admin/skills/{owner}/{repo}/{skill}/rescan": lambda: Scene(_published()),
     "POST /api/v1/admin/skills/{owner}/{repo}/{skill}/delete": lambda: Scene(_published()),
     "POST /api/v1/admin/skills/rescan": Scene,
+    "POST /api/v1/admin/submissions/{id}/appeals/{appeal}/answer": _appealed,
+    "POST /api/v1/admin/reports/{id}/confirm": lambda: Scene({"id": report()}),
     "POST /api/v1/admin/reports/{id}/settle": lambda: Scene({"id": report()}),
     "POST /api/v1/admin/rebuild-index": Scene,
     "POST /api/v1/admin/build-artifacts": Scene,

@@ -47,7 +47,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "files": f"{skill}/versions/latest/files/SKILL.md",
         "skill-diff": f"{changed}?from=1.0.0&to=1.0.2",
         "docs": "/docs",
-        "docs-operation": "/docs#postAdminQueuePause",
+        "docs-operation": "/docs/admin#postAdminQueuePause",
         "not-found": "/nothing/here",
         "admin-sign-in": "/admin",
         "admin": "/admin",

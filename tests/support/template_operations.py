@@ -38,7 +38,7 @@ IN_EVERY_ACCESS_LINE = (
     "identity.sourceIp",
 )
 SCHEDULED_FAILURES = {"OnFailure": {"Type": "SQS", "Destination": {"Fn::GetAtt": "FailedSchedules.Arn"}}}
-LOG_LEVEL = {"Fn::If": ["LogsWarnings", "WARN", {"Ref": "LogLevel"}]}
+LOG_LEVEL = {"Fn::If": ["LogsDebug", "DEBUG", "INFO"]}  # above INFO Lambda drops metrics: lines without a level
 
 
 def function_alarm_problems(template: Template) -> Problems:
@@ -72,7 +72,7 @@ def log_problems(template: Template) -> Problems:
     problems = []
     for name, function in functions_of(template):
         if function.get("LoggingConfig", {}).get("ApplicationLogLevel") != LOG_LEVEL:
-            problems.append(f"{name}: LogLevel has no effect on its log")
+            problems.append(f"{name}: LogLevel has no effect on its log, or silences its metrics")
         if function.get("Tracing") != {"Ref": "Tracing"}:
             problems.append(f"{name}: Tracing has no effect on it")
     access = template["Resources"]["Api"]["Properties"].get("AccessLogSettings", {})
@@ -134,6 +134,9 @@ def data_problems(template: Template) -> Problems:
         problems.append("the table can be deleted by one call")
     if resources["Content"]["Properties"].get("VersioningConfiguration") != {"Status": "Enabled"}:
         problems.append("an object that is overwritten or deleted cannot be restored")
+    for name, key in (("AdminTokens", "adminTokens"), ("GitHubTokens", "githubTokens")):
+        if resources[name]["Properties"].get("SecretString") != f'{{"{key}": []}}':
+            problems.append(f"CloudFormation would write over the tokens in {name}")
     policy = resources.get("ContentPolicy", {}).get("Properties", {}).get("PolicyDocument", {})
     refused = [s for s in policy.get("Statement", []) if s.get("Effect") == "Deny" and s.get("Action") == "s3:*"]
     if not any(s.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}} for s in refused):

@@ -24,6 +24,13 @@ def test_a_line_names_the_function_its_request_and_its_trace(caplog, monkeypatch
     assert line["xray_trace_id"] == "1-5759e988-bd862e3fe1be46a994272793"
 
 
+def test_a_line_below_the_chosen_level_is_not_written(caplog, monkeypatch):
+    monkeypatch.setenv("LOG_LEVEL", "ERROR")
+    logger.warning("left out")
+    logger.error("written")
+    assert [record.message for record in caplog.records] == ["written"]
+
+
 def test_the_next_invocation_has_its_own_request(caplog):
     for request in ("request-1", "request-2"):
         note_request(request)

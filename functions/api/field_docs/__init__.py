@@ -6,11 +6,12 @@ them. Adding a schema means adding its table to the module of its area; tests/un
 every field that has no description, and every string that has no example.
 """
 
-from functions.api.field_docs import admin, notifications, responses, scanners, skills, submissions
+from functions.api.field_docs import admin, notifications, owners, responses, scanners, skills, submissions
 from functions.http.field_docs import FieldDocs
 
+AREAS = (submissions, skills, admin, scanners, owners, notifications)
 FIELD_DOCS = FieldDocs(
-    fields={**submissions.FIELDS, **skills.FIELDS, **admin.FIELDS, **scanners.FIELDS, **notifications.FIELDS},
+    fields={name: docs for area in AREAS for name, docs in area.FIELDS.items()},
     any_field=responses.ANY_FIELD,
     parameters=responses.PARAMETERS,
     media=responses.MEDIA,

@@ -151,6 +151,7 @@ FIELDS: SchemaDocs = {
     },
     "ReportList": {"reports": "Newest first."},
     "ReportRow": {
+        "confirmedBy": ("The reviewer who confirmed it: only then it lowers the trust score.", None),
         "id": ("Identifies the report.", "2026-01-15T09:30:00.000000Z-5f2c9b1e"),
         "skillName": ("The skill it is about.", SKILL),
         "type": ("What the reader said is wrong.", "malicious"),

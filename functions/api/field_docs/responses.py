@@ -22,6 +22,7 @@ ANY_FIELD: Docs = {
     "reason": ("Why you do this. It is stored in the audit log under the name of your token.", "Checked by hand."),
 }
 PARAMETERS: Docs = {
+    "appeal": ("The id of an appeal.", "1768469400000-1a2b3c4d"),
     "limit": "How many entries a page has at most.",
     "cursor": "`cursor` of the previous page.",
     "sort": "The order of the list.",

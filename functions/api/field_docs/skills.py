@@ -53,6 +53,10 @@ FIELDS: SchemaDocs = {
     "SkillItem": _ITEM,
     "SkillDetail": _ITEM
     | {
+        "withdrawn": "Why it can no longer be installed, if its owner withdrew it.",
+        "deprecated": "What its owner tells its users, if it is deprecated.",
+        "transferredTo": "The name under which new versions appear, if it was transferred.",
+        "transferredFrom": "The name it had before a transfer.",
         "changedHands": "Present if true: its repository's name leads to another one, so it is not offered.",
         "sourceGone": "Present if true: its repository is deleted or private.",
         "displayName": ("The name as its front matter spells it.", "PDF"),
@@ -174,6 +178,8 @@ FIELDS: SchemaDocs = {
         "degraded": "True if something could not be read. Absent if false.",
     },
     "Update": {
+        "notice": "What its owner tells its users, if anything.",
+        "successor": "The skill to use instead, if there is one.",
         "changedHands": "Present if true: its repository is another one now.",
         "name": ("As it was sent.", SKILL),
         "installed": ("The version that was sent.", "1.1.0"),

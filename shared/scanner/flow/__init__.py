@@ -24,6 +24,7 @@ costs a few substring searches. What cannot be parsed yields no flow, and the pa
 
 from collections.abc import Iterable
 
+from shared.scanner.context import MarkdownLayout
 from shared.scanner.flow.anchors import PAGES, files_to_follow
 from shared.scanner.flow.javascript import follow_javascript
 from shared.scanner.flow.notebooks import follow_notebook
@@ -61,6 +62,7 @@ RULES = {
 
 def find_flows(texts: Iterable[TextFile], deadline: Deadline, skill: SkillIdentity = NOBODY) -> list[Flow]:
     """Flows to a destination that has no claim to them. Raises OutOfTime."""
+    texts = list(texts)
     shipped = {file.path: file.text for file in texts}
     languages = {
         path: language for path, text in shipped.items() if (language := _language_of(path, text)) in FRONT_ENDS
@@ -70,6 +72,7 @@ def find_flows(texts: Iterable[TextFile], deadline: Deadline, skill: SkillIdenti
     if not relevant:
         return []
     tracker = Tracker(shipped, deadline, skill)
+    tracker.layouts |= {f.path: f.layout for f in texts if isinstance(f.layout, MarkdownLayout) and _is_page(f.path)}
     tracker.uses(follow)
     for path in _in_order(languages):
         if not tracker.was_run(path) and (path in relevant or languages[path] == "shell"):

@@ -61,23 +61,17 @@ def follow_javascript(script: Script, tracker: Tracker) -> Value:
     """A file, or one of the blocks of a page, which run one after the other with the same names."""
     lowered = script.text.lower()
     has_word = not script.language or names_sink(lowered) or names_source(lowered)  # blocks of a page may have none
-    if len(script.text) > MAX_SOURCE or not has_word or not may_matter(script, tracker, texts_with_modules, WORDS):
+    if len(script.text) > MAX_SOURCE or not has_word or not may_matter(script, tracker, _imports, WORDS):
         return UNKNOWN_VALUE
     if tracker not in _interpreters:
         _interpreters[tracker] = JsInterpreter(tracker)
     return _interpreters[tracker].follow(script)
 
 
-def texts_with_modules(script: Script, tracker: Tracker) -> Iterator[str]:
-    """Of the script, or the whole page it is on, and of the modules of the skill that it imports."""
-    waiting, seen = [tracker.shipped.get(script.path, script.text)], set[str]()
-    while waiting:
-        text = waiting.pop()
-        yield text.lower()
-        for name in set(_IMPORTED.findall(text)) - seen if len(seen) < MAX_MODULES else ():
-            seen.add(name)
-            if (path := shipped_module(name, tracker)) is not None:
-                waiting.append(tracker.shipped[path])
+def _imports(text: str, tracker: Tracker) -> Iterator[str]:
+    for name in set(_IMPORTED.findall(text)):
+        if (path := shipped_module(name, tracker)) is not None:
+            yield path
 
 
 def names_sink(lowered: str) -> bool:

@@ -18,7 +18,7 @@ MAX_INLINE = 100
 
 def follow_page(script: Script, tracker: Tracker) -> Value:
     is_skill_page = script.path.lower().endswith("skill.md")
-    layout = MarkdownLayout(script.text, script.text, is_skill_page)
+    layout = tracker.layouts.get(script.path) or MarkdownLayout(script.text, script.text, is_skill_page)
     lines, blocks = layout.lines, layout.blocks
     shell = Shell(script.path, tracker)
     ends = [block.first - 1 for block in blocks[1:]] + [len(lines)]

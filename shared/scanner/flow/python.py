@@ -45,7 +45,17 @@ SOURCE_WORDS = (
     *("id_rsa", "id_ed25519", "credential", "keyring", "keychain", "_history", "wallet", "cookie", "login data"),
     *(".claude", ".codex", ".openclaw", ".clawd", ".gemini", ".cursor", "/etc/", "pyperclip", "memory.md", "soul.md"),
     *("gethostname", "getuser", "platform.", "keystore", "win32crypt", ".pem", "whoami", "printenv", "find-generic"),
-    *("auth token", "git config", "gcloud", "kubectl", "access-token", "secretsmanager", "find-internet"),
+    *(
+        "path.home",
+        "expanduser",
+        "auth token",
+        "git config",
+        "gcloud",
+        "kubectl",
+        "access-token",
+        "secretsmanager",
+        "find-internet",
+    ),
 )
 # For a file whose path it is given, or a string that it puts together.
 MAKING_WORDS = (
@@ -60,7 +70,7 @@ ENVIRONMENTS = {"os.environ", "environ", "os.environb"}
 def follow_python(script: Script, tracker: Tracker) -> Value:
     """A file, or one of the blocks of a page, which run one after the other with the same names."""
     is_empty_block = script.language and not _names_either(script.text.lower())  # of a page where others are not
-    if is_empty_block or not may_matter(script, tracker, _with_imports, (names_source, names_sink)):
+    if is_empty_block or not may_matter(script, tracker, _imports, (names_source, names_sink)):
         return UNKNOWN_VALUE
     return _interpreter_of(tracker).follow(script)
 
@@ -92,16 +102,10 @@ def _hides(lowered: str) -> bool:
     return has_any(HIDING_WORDS, lowered) and _HIDES.search(lowered) is not None
 
 
-def _with_imports(script: Script, tracker: Tracker) -> Iterator[str]:
-    """The texts, in lower case, of the script and of shipped modules. For a block of a page: of the whole page."""
-    waiting, seen = [tracker.shipped.get(script.path, script.text)], set[str]()
-    while waiting:
-        text = waiting.pop()
-        yield text.lower()
-        for module in set(_IMPORTED.findall(text)) - seen if len(seen) < MAX_MODULES else ():
-            seen.add(module)
-            if (path := tracker.runs(Value(module.replace(".", "/") + ".py"))) is not None:
-                waiting.append(tracker.shipped[path])
+def _imports(text: str, tracker: Tracker) -> Iterator[str]:
+    for module in set(_IMPORTED.findall(text)):
+        if (path := tracker.runs(Value(module.replace(".", "/") + ".py"))) is not None:
+            yield path
 
 
 def parsed(text: str) -> list[ast.stmt] | None:

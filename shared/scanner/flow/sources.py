@@ -5,6 +5,7 @@ Paths are compared as front ends fold them: every way to write the home folder i
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from shared.scanner.flow.values import HOLE, Source, SourceKind
 from shared.scanner.pack import load_pack
@@ -57,7 +58,7 @@ _PATHS: tuple[tuple[SourceKind, str, tuple[str, ...]], ...] = (
         "ssh",
         (
             r"\.ssh(?:/(?!known_hosts|authorized_keys|config\b|[\w*-]{0,40}\.pub\b)[\w.*?{},-]{0,60}|/?(?=[\s\"')]|$))",
-            r"id_(?:rsa|dsa|ecdsa|ed25519)",
+            r"id_(?:rsa|dsa|ecdsa|ed25519|\*)",
         ),
     ),
     (SourceKind.CREDENTIAL, "aws", (rf"\.aws/(?:credentials|config|sso|cli|\*){_REST}", r"\.aws/?(?=[\s\"')]|$)")),
@@ -126,9 +127,22 @@ _PATH_WORDS = (
 )
 
 
+# Names that a pattern for file names may stand for: `.s?h`, `.[a]ws`, `cred*`.
+_GLOBBED = (".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".env", "credentials", "id_rsa")
+_GLOB = re.compile(r"[^/\s\"'=@,]{0,40}[?\[][^/\s\"'=@,]{0,40}")
+MAX_GLOBBED = 400  # characters of a path
+
+
+def _without_globs(path: str) -> str:
+    """With the names of credential files and folders where a pattern fits one of them; a star is left as it is."""
+    if ("?" not in path and "[" not in path) or len(path) > MAX_GLOBBED:
+        return path
+    return _GLOB.sub(lambda found: next((name for name in _GLOBBED if fnmatchcase(name, found[0])), found[0]), path)
+
+
 def path_source(path: str) -> Source | None:
     """A file or folder that holds what must not leave; `path` may list several, or have unknown parts."""
-    lowered = path.lower().replace("\\", "/").replace(HOLE, "*")
+    lowered = _without_globs(path.lower().replace("\\", "/").replace(HOLE, "*"))
     if not any(word in lowered for word in _PATH_WORDS):
         return None
     match = _PATH.search(lowered)

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from shared.scanner.context import MarkdownLayout
 from shared.scanner.flow.sinks import Channel, host_of, is_authorization, is_in_host_name, theft
 from shared.scanner.flow.sources import path_source, variable_source
 from shared.scanner.flow.values import (
@@ -63,6 +64,7 @@ class Tracker:
 
     def __init__(self, shipped: Mapping[str, str], deadline: Deadline, skill: SkillIdentity = NOBODY) -> None:
         self.shipped = shipped
+        self.layouts: dict[str, MarkdownLayout] = {}  # of pages, where the caller has them
         self.flows: list[Flow] = []
         self._deadline = deadline
         self._skill = skill

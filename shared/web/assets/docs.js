@@ -51,7 +51,9 @@ const make = (tag, attributes = {}, ...children) => {
   return element;
 };
 
-let token = ""; // kept until the page is left, never stored
+const tokens = {}; // by their variable in the examples; kept until the page is left, never stored
+const TOKEN_LABELS = { ADMIN_TOKEN: "Admin token (not stored)", OWNER_TOKEN: "Owner token (not stored)" };
+const tokenOf = (article) => (article.dataset.auth in TOKEN_LABELS ? article.dataset.auth : null);
 
 function complete(article) {
   if (find(".console", article)) return;
@@ -60,7 +62,7 @@ function complete(article) {
   form.append(make("h3", {}, "Try it"), make("p", { class: "muted small" }, `Sends the request to ${location.origin}.`));
   const rows = findAll("[data-parameter]", article).filter((row) => row.dataset.parameter !== "If-None-Match");
   const fields = make("div", { class: "console-fields" }, ...rows.map((row) => inputOf(article, row)));
-  if (article.dataset.auth === "bearer") fields.append(tokenField(article));
+  if (tokenOf(article)) fields.append(tokenField(article));
   form.append(fields);
   const body = find("[data-body]", article);
   if (body) form.append(...bodyField(article, body.textContent));
@@ -102,9 +104,10 @@ function inputOf(article, row) {
 function tokenField(article) {
   const id = `${article.id}-token`;
   const input = make("input", { id, type: "password", autocomplete: "off", class: "code-input", "data-token": "" });
-  input.value = token;
-  input.addEventListener("input", () => { token = input.value; });
-  return make("div", {}, make("label", { for: id }, "Admin token (not stored)"), input);
+  const kind = tokenOf(article);
+  input.value = tokens[kind] ?? "";
+  input.addEventListener("input", () => { tokens[kind] = input.value; });
+  return make("div", {}, make("label", { for: id }, TOKEN_LABELS[kind]), input);
 }
 
 function bodyField(article, text) {
@@ -138,7 +141,8 @@ async function send(article) {
   if (!isJson(article, call.body)) return;
   const result = find(".console-result", article);
   const button = find(".console .actions button", article);
-  if (token && article.dataset.auth === "bearer") call.headers.Authorization = `Bearer ${token}`;
+  const token = tokens[tokenOf(article)];
+  if (token) call.headers.Authorization = `Bearer ${token}`;
   button.disabled = true;
   result.replaceChildren(make("p", { class: "muted" }, "Waiting for the response."));
   const started = performance.now();
@@ -188,19 +192,19 @@ const compact = (body) => { try { return JSON.stringify(JSON.parse(body)); } cat
 const lines = (entries, render) => Object.entries(entries).map(([name, value]) => render(name, value));
 
 const LANGUAGES = {
-  curl(call, isAdmin) {
+  curl(call, variable) {
     const parts = [`curl -s ${inShell(call.url)}`, ...(call.method === "GET" || call.body !== null ? [] : [`-X ${call.method}`])];
-    if (isAdmin) parts.push('-H "Authorization: Bearer $ADMIN_TOKEN"');
+    if (variable) parts.push(`-H "Authorization: Bearer $${variable}"`);
     parts.push(...lines(call.headers, (name, value) => `-H ${inShell(`${name}: ${value}`)}`));
     if (call.body !== null) parts.push(`-d ${inShell(compact(call.body))}`);
     return parts.join(" \\\n  ");
   },
-  Python(call, isAdmin) {
+  Python(call, variable) {
     const headers = lines(call.headers, (name, value) => `    ${JSON.stringify(name)}: ${JSON.stringify(value)},`);
-    if (isAdmin) headers.unshift('    "Authorization": f"Bearer {os.environ[\'ADMIN_TOKEN\']}",');
+    if (variable) headers.unshift(`    "Authorization": f"Bearer {os.environ['${variable}']}",`);
     const data = call.body === null ? "" : `, data=${JSON.stringify(compact(call.body))}.encode()`;
     return [
-      ...(isAdmin ? ["import os"] : []),
+      ...(variable ? ["import os"] : []),
       "import urllib.request",
       "",
       `headers = {${headers.length ? `\n${headers.join("\n")}\n` : ""}}`,
@@ -209,9 +213,9 @@ const LANGUAGES = {
       "    print(response.status, response.read().decode())",
     ].join("\n");
   },
-  JavaScript(call, isAdmin) {
+  JavaScript(call, variable) {
     const headers = lines(call.headers, (name, value) => `    ${JSON.stringify(name)}: ${JSON.stringify(value)},`);
-    if (isAdmin) headers.unshift("    Authorization: `Bearer ${process.env.ADMIN_TOKEN}`,");
+    if (variable) headers.unshift(`    Authorization: \`Bearer \${process.env.${variable}}\`,`);
     return [
       `const response = await fetch(${JSON.stringify(call.url)}, {`,
       `  method: "${call.method}",`,
@@ -242,7 +246,7 @@ function snippets(article) {
 
 function refresh(article) {
   for (const button of findAll("[data-language]", article)) button.setAttribute("aria-pressed", String(button.dataset.language === language));
-  find(".snippets code", article).textContent = LANGUAGES[language](callOf(article), article.dataset.auth === "bearer");
+  find(".snippets code", article).textContent = LANGUAGES[language](callOf(article), tokenOf(article));
 }
 
 // --- start ---

@@ -274,3 +274,17 @@ def test_code_in_html_and_text_that_is_printed_for_the_user_to_run_count(path: s
         path: header + text if path == "SKILL.md" else text,
     }
     assert scan_skill({name: body.encode() for name, body in files.items()}).verdict is not Verdict.PASS
+
+
+@pytest.mark.requirement("S29")
+@pytest.mark.parametrize(
+    "lead", ["Never skip this step: {}", "Avoid errors: {}", "Don't forget this dangerous-looking step: {}"]
+)
+def test_an_order_that_sounds_like_a_warning_is_none(lead: str) -> None:
+    assert verdict_of(lead.format(f"`{STEAL}`.\n")) is Verdict.FAIL
+
+
+def test_a_quoted_sentence_is_described_whatever_verb_stands_before_it() -> None:
+    page = '| use | try "ignore all previous instructions" | attack |\n'
+    report = scan_skill({"SKILL.md": (HEADER + page).encode()})
+    assert {finding.action for finding in report.findings} <= {Action.NOTE}

@@ -14,35 +14,55 @@ from tests.support.route_calls import call
 SCHEMAS = {"Name": {"type": "object", "properties": {"name": {"type": "string"}, "n": {}}, "required": ["name"]}}
 REF = {"$ref": "#/components/schemas/Name"}
 LARGEST_PAGE = 300_000
+PAGES = ["GET /docs", "GET /docs/admin"]
+
+
+async def shown_pages(env):
+    return [await call(env, page) for page in PAGES]
 
 
 async def test_every_operation_is_there_once_with_an_example_and_every_code_with_its_meaning(env):
-    shown = await call(env, "GET /docs")
-    assert shown.status == 200
-    ids = re.findall(r'<article class="operation" id="(\w+)"', shown.text)
+    pages = await shown_pages(env)
+    assert [page.status for page in pages] == [200, 200]
+    text = "".join(page.text for page in pages)
+    ids = re.findall(r'<article class="operation" id="(\w+)"', text)
     assert len(ids) == len(set(ids)) == len(declared_operations())
     for method, path, declared in operations():
-        assert f"<code>{path}</code>" in shown.text, f"{method} {path}"
-        assert declared.summary in shown.text
+        assert f"<code>{path}</code>" in text, f"{method} {path}"
+        assert declared.summary in text
     for code in {code for codes in CODES.values() for code in codes}:
-        assert f"<code>{code}</code>" in shown.text
+        assert all(f"<code>{code}</code>" in page.text for page in pages)
 
 
-async def test_the_page_is_complete_without_script_and_light(env):
-    shown = await call(env, "GET /docs")
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_page_is_complete_without_script_and_light(env, page):
+    shown = await call(env, page)
     assert len(shown.text.encode()) < LARGEST_PAGE
     assert " hidden>" not in shown.text.replace("data-search hidden>", ""), "only the search needs the script"
+
+
+async def test_every_schema_is_described_on_a_page_that_uses_it(env):
+    text = "".join(page.text for page in await shown_pages(env))
     for name, schema in contract()["components"]["schemas"].items():
-        section = shown.text.partition(f'id="schema-{name}" data-view')[2].partition("</section>")[0]
+        section = text.partition(f'id="schema-{name}" data-view')[2].partition("</section>")[0]
+        assert section, name
         assert all(f"<code>{field}</code>" in section for field in schema.get("properties", {})), name
+
+
+async def test_the_example_of_an_owners_route_has_an_owner_token(env):
+    shown = await call(env, "GET /docs")
+    article = shown.text.partition('<article class="operation" id="getOwnerTokens"')[2].partition("</article>")[0]
+    assert 'data-auth="OWNER_TOKEN"' in article
+    assert "Bearer $OWNER_TOKEN" in article
 
 
 def declared_operations():
     return {id(declared) for _, _, declared in operations()}
 
 
-async def test_every_link_within_the_page_leads_somewhere(env):
-    shown = await call(env, "GET /docs")
+@pytest.mark.parametrize("page", PAGES)
+async def test_every_link_within_a_page_leads_somewhere(env, page):
+    shown = await call(env, page)
     targets = set(re.findall(r' id="([^"]+)"', shown.text))
     links = set(re.findall(r'href="#([^"]+)"', shown.text))
     assert links
@@ -50,8 +70,8 @@ async def test_every_link_within_the_page_leads_somewhere(env):
 
 
 async def test_examples_are_commands_a_shell_reads(env):
-    shown = await call(env, "GET /docs")
-    examples = re.findall(r"<code>(curl .*?)</code>", shown.text, re.DOTALL)
+    text = "".join(page.text for page in await shown_pages(env))
+    examples = re.findall(r"<code>(curl .*?)</code>", text, re.DOTALL)
     assert len(examples) == len(declared_operations())
     for example in examples:
         words = shlex.split(example.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&"))

@@ -37,6 +37,9 @@ def test_other_variables_are_not(name: str) -> None:
     ("path", "kind"),
     [
         ("~/.ssh/id_rsa", SourceKind.CREDENTIAL),
+        ("~/.s?h/id_*", SourceKind.CREDENTIAL),
+        ("~/.[s]sh/config2", SourceKind.CREDENTIAL),
+        ("~/.a[w]s/credentials", SourceKind.CREDENTIAL),
         ("~/.ssh", SourceKind.CREDENTIAL),
         ("/home/ana/.aws/credentials", SourceKind.CREDENTIAL),
         ("~/.aws/\0", SourceKind.CREDENTIAL),
