@@ -7,7 +7,7 @@ from functions.html.responses import cookie, page, reject_cross_site_form, see_o
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
-from shared.access import owners
+from shared.access import device_proofs, owners
 from shared.access.limits import take_from_limit
 from shared.access.owner_sessions import OwnerSession, find_owner_session, open_owner_session
 from shared.access.owners import OwnerToken
@@ -87,6 +87,35 @@ async def prove(request: Request) -> Answer:
     return await _signed_in(request, issued.token)
 
 
+async def open_device(request: Request) -> Answer:
+    """The other button of the same form: sign in with GitHub."""
+    reject_cross_site_form(request)
+    typed = request.form()
+    try:
+        await take_from_limit("proofs", request.source_ip)
+        repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
+        opened = await device_proofs.open_device(repo.owner, repo.name)
+    except RequestError as error:
+        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
+    return _device_page(request, opened)
+
+
+async def prove_by_device(request: Request) -> Answer:
+    reject_cross_site_form(request)
+    device_id = request.form().get("deviceId", "")
+    try:
+        proven = await device_proofs.prove_by_device(device_id, LABEL, is_session=True)
+    except RequestError as error:
+        device, status = await device_proofs.find_device(device_id), STATUS[type(error)]
+        if device is None:  # used up: only a new start helps
+            return sign_in_page(request, {"repoUrl": str(error)}, status=status)
+        return _device_page(request, device_proofs.OpenedDevice(device_id, device), str(error), status)
+    if isinstance(proven, device_proofs.Device):
+        opened = device_proofs.OpenedDevice(device_id, proven)
+        return _device_page(request, opened, "The code has not been entered on GitHub yet.")
+    return await _signed_in(request, proven.token)
+
+
 async def sign_in(request: Request) -> Answer:
     """With a token from an earlier proof."""
     reject_cross_site_form(request)
@@ -106,7 +135,8 @@ async def sign_out(request: Request) -> Answer:
 def sign_in_page(
     request: Request, problems: dict[str, str] | None = None, typed: dict[str, str] | None = None, status: int = 200
 ) -> Answer:
-    return page(request, "owner_sign_in.html", now(), status, problems=problems or {}, typed=typed or {})
+    shown = {"problems": problems or {}, "typed": typed or {}, "by_github": bool(get_settings().github_client_id)}
+    return page(request, "owner_sign_in.html", now(), status, **shown)
 
 
 def _challenge_page(
@@ -114,6 +144,13 @@ def _challenge_page(
 ) -> Answer:
     shown = {"challenge": opened.challenge, "challenge_id": opened.id, "proof_path": owners.PROOF_PATH}
     return page(request, "owner_challenge.html", now(), status, problem=problem, **shown)
+
+
+def _device_page(
+    request: Request, opened: device_proofs.OpenedDevice, problem: str | None = None, status: int = 200
+) -> Answer:
+    shown = {"device": opened.device, "device_id": opened.id}
+    return page(request, "owner_device.html", now(), status, problem=problem, **shown)
 
 
 async def _signed_in(request: Request, token: OwnerToken) -> Answer:
