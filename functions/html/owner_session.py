@@ -1,6 +1,7 @@
 """Sessions of owners: a proof or a token signs them in, with an HttpOnly cookie and a CSRF token on every form."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from functions.html.form_actions import Flash, run_action
 from functions.html.responses import cookie, page, reject_cross_site_form, see_other
@@ -31,6 +32,7 @@ DONE = {
     "transfer": "Transferred. Submit the other repository to publish new versions.",
     "revoke": "Token revoked. Its sessions have ended.",
 }
+T = TypeVar("T")
 ShowOwned = Callable[[Request, OwnerSession, Flash], Awaitable[Answer]]
 OwnerAction = Callable[[OwnerSession, dict[str, str]], Awaitable[str]]
 
@@ -61,15 +63,12 @@ async def signed_in_owner(request: Request) -> OwnerSession:
 
 
 async def open_challenge(request: Request) -> Answer:
-    reject_cross_site_form(request)
-    typed = request.form()
-    try:
-        await take_from_limit("proofs", request.source_ip)
-        repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
-        opened = await owners.open_challenge(repo.owner, repo.name)
-    except RequestError as error:
-        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
-    return _challenge_page(request, opened)
+    return await _opened(request, owners.open_challenge, _challenge_page)
+
+
+async def open_device(request: Request) -> Answer:
+    """The other button of the same form: sign in with GitHub."""
+    return await _opened(request, device_proofs.open_device, _device_page)
 
 
 async def prove(request: Request) -> Answer:
@@ -85,19 +84,6 @@ async def prove(request: Request) -> Answer:
             return sign_in_page(request, {"repoUrl": str(error)}, status=status)
         return _challenge_page(request, owners.OpenedChallenge(challenge_id, challenge), str(error), status)
     return await _signed_in(request, issued.token)
-
-
-async def open_device(request: Request) -> Answer:
-    """The other button of the same form: sign in with GitHub."""
-    reject_cross_site_form(request)
-    typed = request.form()
-    try:
-        await take_from_limit("proofs", request.source_ip)
-        repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
-        opened = await device_proofs.open_device(repo.owner, repo.name)
-    except RequestError as error:
-        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
-    return _device_page(request, opened)
 
 
 async def prove_by_device(request: Request) -> Answer:
@@ -137,6 +123,20 @@ def sign_in_page(
 ) -> Answer:
     shown = {"problems": problems or {}, "typed": typed or {}, "by_github": bool(get_settings().github_client_id)}
     return page(request, "owner_sign_in.html", now(), status, **shown)
+
+
+async def _opened(
+    request: Request, open_: Callable[[str, str], Awaitable[T]], show: Callable[[Request, T], Answer]
+) -> Answer:
+    reject_cross_site_form(request)
+    typed = request.form()
+    try:
+        await take_from_limit("proofs", request.source_ip)
+        repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
+        opened = await open_(repo.owner, repo.name)
+    except RequestError as error:
+        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
+    return show(request, opened)
 
 
 def _challenge_page(
