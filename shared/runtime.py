@@ -6,6 +6,9 @@ invocation into the next.
 """
 
 import asyncio
+import os
+import random
+import ssl
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -97,13 +100,30 @@ def worker_env() -> Env:
 
 
 def close() -> None:
-    """Releases the clients. Only tests call it, to start afresh."""
+    """Releases the clients: before a snapshot, and in tests, to start afresh."""
     if request_env.cache_info().currsize:
         _loop().run_until_complete(request_env().github.close())
         request_env().scans.close()
-    _loop().run_until_complete(_aws().close())
+    if _aws.cache_info().currsize:
+        _loop().run_until_complete(_aws().close())
     request_env.cache_clear()
     _aws.cache_clear()
+
+
+def before_snapshot() -> None:
+    """Connections, cached secrets and credentials, scan processes, threads and the loop are not part of a snapshot:
+    every restored copy would have the same ones, hours later. The first request after a restore makes its own."""
+    close()
+    if _loop.cache_info().currsize:
+        _loop().run_until_complete(_loop().shutdown_default_executor())
+        _loop().close()
+        _loop.cache_clear()
+
+
+def after_restore() -> None:
+    """What is secret comes from the kernel, which Lambda reseeds. These two generators have state in the process."""
+    random.seed()
+    ssl.RAND_add(os.urandom(48), 48)
 
 
 async def _end_strays() -> None:
@@ -126,3 +146,10 @@ def _aws() -> Aws:
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
+
+
+if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
+    from snapshot_restore_py import register_after_restore, register_before_snapshot  # part of Lambda's runtime
+
+    register_before_snapshot(before_snapshot)
+    register_after_restore(after_restore)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shared.db import get_kv, now
+from shared.db import now
 from shared.errors import ConditionFailed, Conflict, LostLease
 from shared.marketplace.skill_admin import changed_meanwhile, next_record, transact_change
 from shared.marketplace.skill_store import skill_writes
@@ -74,9 +74,8 @@ async def transfer_skill(skill: Skill, to_name: str, target: Skill | None, also:
     return after
 
 
-async def find_transfer_to(name: str) -> Transfer | None:
-    doc = await get_kv().get(_transfer_key(name))
-    return None if doc is None else _TRANSFER.decode(doc)
+def decode_transfer(doc: str) -> Transfer:
+    return _TRANSFER.decode(doc)
 
 
 _TRANSFER = msgspec.json.Decoder(Transfer)
@@ -95,10 +94,10 @@ def _refuse_active(submission: Submission) -> None:
         )
 
 
-def _transfer_key(name: str) -> Key:
+def transfer_key(name: str) -> Key:
     return Key(f"transfer:{name.lower()}")
 
 
 def _transfer_put(transfer: Transfer) -> Put:
     """Two skills cannot be transferred to one name."""
-    return Put(_transfer_key(transfer.to_name), encode(transfer), expect=ABSENT)
+    return Put(transfer_key(transfer.to_name), encode(transfer), expect=ABSENT)

@@ -65,10 +65,6 @@ def known_owner_put(name: str) -> Put:
     return Put(known_owner_key(name), encode({"name": name}))
 
 
-async def is_known_owner(name: str) -> bool:
-    return await get_kv().get(known_owner_key(name)) is not None
-
-
 def first_key(content_hash: str) -> Key:
     return Key(f"first:{content_hash}")
 

@@ -116,7 +116,7 @@ async def _attempt(held: LeasedSubmission, time_left: timedelta) -> Processed:
             also = receipt_puts(receipt, held.submission) if receipt else []
             await held.move(outcome.state, outcome.reason, also, parked_by=outcome.parked_by, **outcome.facts)
             if receipt and outcome.state is State.AUTO_APPROVED:
-                held.submission = await publish(held.submission, receipt, outcome.skill, outcome.knows_owner)
+                held.submission = await publish(held.submission, receipt, outcome.skill, outcome.new_name)
     except LostLease:
         raise
     except Deferred as deferred:

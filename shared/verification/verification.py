@@ -22,7 +22,7 @@ from shared.evidence.receipt_store import (
     receipt_key,
 )
 from shared.github.archive import AnomalyKind
-from shared.marketplace.publishing import deleted_reason, transferred_reason
+from shared.marketplace.publishing import NewName, deleted_reason, new_name_keys, new_name_of, transferred_reason
 from shared.marketplace.skill_index import (
     decode_name,
     first_key,
@@ -72,7 +72,7 @@ class Outcome(NamedTuple):
     facts: Mapping[str, Any] = MappingProxyType({})  # for the record
     receipt: Receipt | None = None
     skill: Skill | None = None  # published under this name before
-    knows_owner: bool | None = None  # whether its owner has published here before; None: not looked up
+    new_name: NewName | None = None  # None: not looked up
 
 
 async def verify(held: LeasedSubmission) -> Outcome:
@@ -97,7 +97,7 @@ async def verify(held: LeasedSubmission) -> Outcome:
     receipt = await _with_own_findings(receipt, known, newcomer, _is_vendor(fetched))
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
     facts = _facts(receipt, ruling) | {"scanned_commit": held.submission.commit, "copy_of": known.copy_of}
-    return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill, known.knows_owner)
+    return Outcome(ruling.state, ruling.reason, ruling.parked_by, facts, receipt, known.skill, known.new_name)
 
 
 class _Known(NamedTuple):
@@ -109,7 +109,7 @@ class _Known(NamedTuple):
     skill: Skill | None
     confused_with: str | None  # a published name that people take this new one for
     copy_of: str | None  # another skill that published this content first
-    knows_owner: bool
+    new_name: NewName
 
 
 async def _fetch(held: LeasedSubmission) -> Fetched:
@@ -125,9 +125,9 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
     blocks = block_keys(submission.skill_name, submission.source, content_hash)
     name = submission.skill_name
     receipt, cleared = receipt_key(content_hash, rule_set_version(), unscanned), clearance_keys(name, content_hash)
-    skill, owner, first = skill_key(name), known_owner_key(name), first_key(content_hash)
+    skill, first = skill_key(name), first_key(content_hash)
     alike = [*look_alike_keys(name), *owner_keys(name)]
-    read = await get_kv().get_many([*blocks, receipt, *cleared, skill, owner, first, *alike])
+    read = await get_kv().get_many([*blocks, receipt, *cleared, skill, *new_name_keys(name), first, *alike])
     if read.failed:
         raise Unavailable("Not everything that is known of this skill could be read.")
     docs = read.found
@@ -138,7 +138,7 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
         skill=decode_skill(docs[skill]) if skill in docs else None,
         confused_with=None if skill in docs else _confused_with(name, docs),
         copy_of=_copied(name, docs.get(first)),
-        knows_owner=owner in docs,
+        new_name=new_name_of(name, docs),
     )
 
 

@@ -208,3 +208,14 @@ def _build(folder):
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime, path.stat().st_mode) for path in files
     }
+
+
+def test_a_changed_parameter_is_changed_code_and_so_a_new_version(tmp_path):
+    code = tmp_path / ".aws-sam/build/Pages/functions"
+    code.mkdir(parents=True)
+    noted = set()
+    for parameters in ("", "SnapStart=on", "SnapStart=off RateLimits='submit=10/3600 skills=9/60'"):
+        command = ["make", "-s", "-f", ROOT / "Makefile", "note-parameters", "STAGE=dev", f"PARAMETERS={parameters}"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        noted.add((code / "parameters.txt").read_text())
+    assert len(noted) == 3

@@ -77,6 +77,18 @@ MISTAKES = {
     ),
     "settings that make no version": (put(of("Pages", "AutoPublishAliasAllProperties"), False), "alias live"),
     "no alias": (drop(f"{GLOBALS}.AutoPublishAlias"), "alias live"),
+    "SnapStart without versions": (drop(f"{GLOBALS}.AutoPublishAlias"), "SnapStart has no effect"),
+    "SnapStart for all but one": (put(of("Pages", "SnapStart"), {"ApplyOn": "None"}), "Pages: SnapStart has no effect"),
+    "SnapStart that cannot be switched off": (
+        put(f"{GLOBALS}.SnapStart", {"ApplyOn": "PublishedVersions"}),
+        "not off by default",
+    ),
+    "SnapStart by default": (put("Parameters.SnapStart.Default", "on"), "not off by default"),
+    "a runtime without SnapStart": (put(f"{GLOBALS}.Runtime", "python3.11"), "Lambda refuses SnapStart"),
+    "a disk that SnapStart does not have": (
+        put(of("Consumer", "EphemeralStorage"), {"Size": 1024}),
+        "Consumer: Lambda refuses SnapStart",
+    ),
     "a log level without effect": (drop(f"{GLOBALS}.LoggingConfig.ApplicationLogLevel"), "LogLevel has no effect"),
     "a level that drops the metrics": (
         put(f"{GLOBALS}.LoggingConfig.ApplicationLogLevel", {"Ref": "LogLevel"}),
@@ -155,6 +167,7 @@ REFUSED = {
     "GitHub without TLS": ({"GitHubApiUrl": "http://api.github.com"}, "not like"),
     "a topic that is no ARN": ({"AlarmTopicArn": "alarms"}, "not like"),
     "a trace of another kind": ({"Tracing": "PassThrough"}, "not one of"),
+    "a start of another kind": ({"SnapStart": "true"}, "not one of"),
     "a deployment of another kind": ({"DeploymentType": "BlueGreen"}, "not one of"),
     "a repository without an owner": ({"GitHubRepository": "vskill-platform"}, "not like"),
     "a parameter that is not there": ({"Colour": "blue"}, "no parameter Colour"),
@@ -172,6 +185,7 @@ GOOD = [
     {"Stage": "prod", "LogRetentionDays": "90"},
     {"Judge": "bedrock", "JudgeModelId": "eu.some.model-v1:0", "JudgeFoundationModelId": "some.model-v1:0"},
     {"Vendors": "octocat:583231 github:9919", "ExternalScanners": "bandit detect-secrets", "ReservedConcurrency": "0"},
+    {"SnapStart": "on"},
     {"RateLimits": " ".join(f"{kind}=1/60" for kind in LIMITED), "GitHubRepository": "acme/vskill.platform"},
 ]  # fmt: skip
 

@@ -25,7 +25,7 @@ GATEWAY_TIMEOUT = timedelta(seconds=30)  # of an HTTP API, whatever the function
 
 # --- who reads which setting ----------------------------------------------------------------------------------------
 
-SET_BY_LAMBDA = {"AWS_REGION", "AWS_LAMBDA_FUNCTION_NAME"}
+SET_BY_LAMBDA = {"AWS_REGION", "AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_INITIALIZATION_TYPE"}
 LOCAL_ONLY = {
     "AWS_ENDPOINT_URL",
     "SECRETS_FILE",

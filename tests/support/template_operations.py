@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from local.cloudformation import Resolver
 from shared.telemetry import NAMESPACE, Watched
 from tests.support.template_checks import Problems, Template, functions_of, statements_of
 
@@ -38,6 +39,8 @@ IN_EVERY_ACCESS_LINE = (
     "identity.sourceIp",
 )
 SCHEDULED_FAILURES = {"OnFailure": {"Type": "SQS", "Destination": {"Fn::GetAtt": "FailedSchedules.Arn"}}}
+HAS_SNAP_START = ("python3.12", "python3.13", "python3.14")
+NOT_WITH_SNAP_START = {"ProvisionedConcurrencyConfig", "FileSystemConfigs", "EphemeralStorage"}
 LOG_LEVEL = {"Fn::If": ["LogsDebug", "DEBUG", "INFO"]}  # above INFO Lambda drops metrics: lines without a level
 
 
@@ -66,6 +69,25 @@ def deployment_problems(template: Template) -> Problems:
         if function.get("AutoPublishAlias") != "live" or function.get("AutoPublishAliasAllProperties") is not True:
             problems.append(f"{name}: its changes do not all make a new version behind the alias live")
     return problems
+
+
+def snap_start_problems(template: Template) -> Problems:
+    """Off by default. On, it needs versions, a runtime that has it, and none of what excludes it."""
+    problems = [] if _snap_starts(template, {}) == {} else ["SnapStart is not off by default"]
+    snap_starts = _snap_starts(template, {"SnapStart": "on"})
+    for name, function in functions_of(template):
+        if snap_starts.get(name) != {"ApplyOn": "PublishedVersions"} or not function.get("AutoPublishAlias"):
+            problems.append(f"{name}: SnapStart has no effect on it")
+        if function["Runtime"] not in HAS_SNAP_START or NOT_WITH_SNAP_START & function.keys():
+            problems.append(f"{name}: Lambda refuses SnapStart for it")
+    return problems
+
+
+def _snap_starts(template: Template, parameters: Mapping[str, str]) -> dict[str, Any]:
+    """By function, with these parameters; without those that have none."""
+    resolver = Resolver(template, parameters, "us-east-1", lambda name: None, lambda name, attribute: None)
+    named = {name: function["SnapStart"] for name, function in functions_of(template) if "SnapStart" in function}
+    return dict(resolver.resolve(named))
 
 
 def log_problems(template: Template) -> Problems:
@@ -156,6 +178,7 @@ def dashboard_problems(template: Template) -> Problems:
 OPERATIONS = (
     function_alarm_problems,
     deployment_problems,
+    snap_start_problems,
     log_problems,
     trigger_problems,
     concurrency_problems,

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+RANDOM = {"random", "uniform", "randbits", "token_hex", "token_bytes", "token_urlsafe", "urandom", "uuid1", "uuid4"}
+CLOCKS = {"now", "utcnow", "today", "time", "monotonic", "perf_counter"}
 LOOSE_FILES = {"errors.py", "settings.py", "timing.py", "telemetry.py", "worker_context.py", "runtime.py", "db.py"}
 
 
@@ -35,8 +37,40 @@ def test_no_class_name_is_defined_twice():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_no_module_draws_a_random_number_or_reads_the_clock_when_it_is_imported():
+    """Every copy of a process that SnapStart restores would have the same number, and the time of the snapshot."""
+    called = [f"{path}: {name}" for path in _sources() for name in called_at_import(ast.parse(path.read_text()))]
+    assert [call for call in called if call.rpartition(" ")[2] in RANDOM | CLOCKS] == []
+
+
+def test_a_number_that_is_drawn_at_import_is_noticed():
+    source = """
+KEY = secrets.token_hex(32)
+class Store:
+    since = datetime.now(UTC)
+def keep(at=time()): return random.random()
+later = lambda: uuid.uuid4()
+"""
+    assert sorted(called_at_import(ast.parse(source))) == ["now", "time", "token_hex"]
+
+
+def called_at_import(node: ast.AST) -> Iterator[str]:
+    """The last part of the name of each function that is called, without those called in functions."""
+    if isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
+        yield node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+    later = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    for name, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not (name == "body" and isinstance(node, later)):
+                yield from called_at_import(child)
+
+
+def _sources() -> Iterator[Path]:
+    return (path for top in ("functions", "shared") for path in (ROOT / top).rglob("*.py"))
+
+
 def _classes() -> Iterator[tuple[str, str]]:
-    for path in (path for top in ("functions", "shared") for path in (ROOT / top).rglob("*.py")):
+    for path in _sources():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 yield node.name, f"{path.relative_to(ROOT)}:{node.lineno}"
