@@ -16,7 +16,7 @@ from shared.evidence.appeal_store import answering_writes, get_appeal, opening_w
 from shared.evidence.receipt_store import Receipt, deciding_rules, find_receipt
 from shared.moderation.owner_decisions import get_owned_submission
 from shared.moderation.submission_decisions import approve, requeue, role_for
-from shared.notifications.events import LONGEST_REASON, EventType, RepoEvent, event_puts, repo_of
+from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
 from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
 from shared.records.owners import Owner
 from shared.records.submissions import Submission
@@ -99,20 +99,13 @@ def role_to_answer(submission: Submission) -> str:
 
 
 def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
-    """None for uploads, which have no repository. `state` is that of the appeal."""
-    if submission.repo_url is None:
-        return None
-    return RepoEvent(
-        id=f"{submission.id}-appeal-{appeal.id}-{appeal.record_version}",
-        type=EventType.APPEAL_OPENED if appeal.state is AppealState.OPEN else EventType.APPEAL_ANSWERED,
+    return submission_event(
+        submission,
+        f"{submission.id}-appeal-{appeal.id}-{appeal.record_version}",
+        EventType.APPEAL_OPENED if appeal.state is AppealState.OPEN else EventType.APPEAL_ANSWERED,
         at=appeal.answered_at or appeal.opened_at,
-        repo=repo_of(submission.source),
-        skill_name=submission.skill_name,
-        repo_id=submission.repo_id,
-        submission_id=submission.id,
-        run=submission.run or None,
         state=appeal.state,
-        reason=(appeal.answer or "")[:LONGEST_REASON] or None,
+        reason=appeal.answer,
     )
 
 

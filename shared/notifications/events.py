@@ -12,7 +12,7 @@ import msgspec
 
 from shared.db import get_kv
 from shared.records.skills import Skill
-from shared.records.submissions import ACTIVE_STATES, CATEGORY_OF, Change
+from shared.records.submissions import ACTIVE_STATES, CATEGORY_OF, Change, Submission
 from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import Key, Put, Query, Row, query_shards, shard_of
 
@@ -86,21 +86,45 @@ class DueEvents(NamedTuple):
 def decision_event(change: Change) -> RepoEvent | None:
     """None for a move within a run, and for uploads, which have no owner."""
     submission = change.after
-    if not change.entries or submission.state in ACTIVE_STATES or submission.repo_url is None:
+    if not change.entries or submission.state in ACTIVE_STATES:
         return None
     category = CATEGORY_OF[submission.state]
-    return RepoEvent(
-        id=f"{submission.id}-{submission.seq}",
-        type=TYPES[category],
+    return submission_event(
+        submission,
+        f"{submission.id}-{submission.seq}",
+        TYPES[category],
         at=submission.updated_at,
+        state=submission.state,
+        reason=submission.reason,
+        version=submission.published_version if category == "published" else None,
+    )
+
+
+def submission_event(
+    submission: Submission,
+    id_: str,
+    type_: EventType,
+    *,
+    at: datetime,
+    state: str,
+    reason: str | None,
+    version: str | None = None,
+) -> RepoEvent | None:
+    """For the owner of its repository; None for uploads."""
+    if submission.repo_url is None:
+        return None
+    return RepoEvent(
+        id=id_,
+        type=type_,
+        at=at,
         repo=repo_of(submission.source),
         skill_name=submission.skill_name,
         repo_id=submission.repo_id,
         submission_id=submission.id,
         run=submission.run or None,
-        state=submission.state,
-        reason=(submission.reason or "")[:LONGEST_REASON] or None,
-        version=submission.published_version if category == "published" else None,
+        state=state,
+        reason=(reason or "")[:LONGEST_REASON] or None,
+        version=version,
     )
 
 

@@ -77,6 +77,17 @@ async def told(env, kind: str = ""):
     return [one.event for one in stored if one.event.type.startswith(kind)]
 
 
+async def done_in_one_transaction(env, act):
+    """First it fails, and nothing is told."""
+    known = await told(env)
+    env.kv.left = 0
+    with pytest.raises(Unavailable):
+        await within(env, act)
+    assert await told(env) == known
+    env.kv.left = 1
+    return await within(env, act)
+
+
 @pytest.mark.parametrize("name", ACTS)
 async def test_a_decision_about_a_skill_is_told_and_one_that_fails_is_not(env, name):
     act, before, (type_, version, reason) = ACTS[name]
@@ -87,12 +98,7 @@ async def test_a_decision_about_a_skill_is_told_and_one_that_fails_is_not(env, n
         await within(env, before)
         env.clock.forward(seconds=1)
     known = await told(env)
-    env.kv.left = 0
-    with pytest.raises(Unavailable):
-        await within(env, act)
-    env.kv.left = 1
-    assert await told(env) == known
-    await within(env, act)  # one transaction for all of it
+    await done_in_one_transaction(env, act)
     [event] = [one for one in await told(env) if one not in known]
     assert (event.type, event.version, event.reason) == (type_, version, reason)
     assert (event.repo_id, event.repo, event.skill_name) == (1000, OWNER.repo, NAME)
@@ -100,18 +106,10 @@ async def test_a_decision_about_a_skill_is_told_and_one_that_fails_is_not(env, n
 
 async def test_an_appeal_is_told_when_it_is_opened_and_when_it_is_answered(env):
     submission = await owned_submission(env, state=State.REJECTED, reason="no")
-    acts = [lambda: open_appeal(submission.id, OWNER, [Objection("The decision is wrong.")])]
-    for act in acts:
-        known = await told(env)
-        env.kv.left = 0
-        with pytest.raises(Unavailable):
-            await within(env, act)
-        env.kv.left = 1
-        assert await told(env) == known
-        done = await within(env, act)
-        env.clock.forward(seconds=1)
-        if len(acts) == 1:
-            acts.append(lambda appeal=done: answer_appeal(submission.id, appeal.id, REVIEWER, [], "It is right."))
+    objections = [Objection("The decision is wrong.")]
+    appeal = await done_in_one_transaction(env, lambda: open_appeal(submission.id, OWNER, objections))
+    env.clock.forward(seconds=1)
+    await done_in_one_transaction(env, lambda: answer_appeal(submission.id, appeal.id, REVIEWER, [], "It is right."))
     answered, opened = await told(env, "appeal.")
     assert (opened.type, opened.state, opened.reason) == ("appeal.opened", "open", None)
     assert (answered.type, answered.state, answered.reason) == ("appeal.answered", "upheld", "It is right.")
