@@ -93,8 +93,8 @@ async def list_open(request: Request, query: PageQuery) -> Answer:
 
 @operation("Answer an appeal", gives=Appeal, role="reviewer", refuses=(404, 409))
 async def answer(request: Request, body: AppealAnswer, by: AdminToken) -> Answer:
-    """If every rule that decided was overturned, the submission is approved and published in the same step, which takes
-    the role for that approval."""
+    """If every finding that decided was overturned, in each file, the submission is approved and published in the same
+    step, which takes the role for that approval."""
     path = request.path
     return Answer(await appeals.answer_appeal(path["id"], path["appeal"], by, body.overturned, body.reason))
 

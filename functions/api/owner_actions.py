@@ -37,9 +37,11 @@ async def list_mine(request: Request, owner: Owner, query: OwnedQuery) -> Answer
     return Answer(OwnedSubmissions(owner.repo, rows, await make_cursor(page.next_position, filter_), page.failed))
 
 
-def _on_submission(summary: str, decide: Callable[[str, Owner, str], Awaitable[Submission]], details: str) -> Operation:
+def _on_submission(
+    summary: str, decide: Callable[[Request, Owner, str], Awaitable[Submission]], details: str
+) -> Operation:
     async def run(request: Request, owner: Owner, body: OwnerReason) -> Answer:
-        return Answer(row_of(await decide(request.path["id"], owner, body.reason)))
+        return Answer(row_of(await decide(request, owner, body.reason)))
 
     run.__doc__ = details
     path = {"id": SubmissionId}
@@ -48,13 +50,13 @@ def _on_submission(summary: str, decide: Callable[[str, Owner, str], Awaitable[S
 
 cancel = _on_submission(
     "Cancel a waiting submission",
-    owner_decisions.cancel,
+    lambda request, owner, why: owner_decisions.cancel(request.path["id"], owner, why),
     "Only while it is RECEIVED; it becomes DEQUEUED. 409 `illegal_move` once a worker has it.",
 )
 reopen = _on_submission(
     "Reopen a cancelled submission",
-    owner_decisions.reopen_cancelled,
-    "Only what an owner cancelled; what an operator took out of the queue stays there.",
+    lambda request, owner, why: owner_decisions.reopen_cancelled(request.path["id"], owner, why, request.source_ip),
+    "Only what an owner cancelled; what an operator took out of the queue stays there. Counts like a submission.",
 )
 
 

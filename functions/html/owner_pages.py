@@ -14,7 +14,13 @@ from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.owner_sessions import OwnerSession
-from shared.access.owners import create_owner_token, get_owner_tokens, identify_owner, revoke_owner_token
+from shared.access.owners import (
+    count_owner_action,
+    create_owner_token,
+    get_owner_tokens,
+    identify_owner,
+    revoke_owner_token,
+)
 from shared.db import now
 from shared.errors import InvalidRequest, RequestError
 from shared.evidence.appeal_store import get_appeals
@@ -31,7 +37,6 @@ from shared.web import views
 
 SHOWN = 50
 DELIVERIES_SHOWN = 10  # and every dead end among the last 50
-SUBMISSION_VERBS = {"cancel": owner_decisions.cancel, "reopen": owner_decisions.reopen_cancelled}
 VERSION_VERBS = {"withdraw": owner_decisions.withdraw, "restore": owner_decisions.restore}
 SKILL_VERBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "rescan": owner_decisions.rescan_now,
@@ -96,13 +101,15 @@ async def show_submission(request: Request, session: OwnerSession, flash: Flash)
 
 async def change_submission(request: Request) -> Answer:
     async def change(session: OwnerSession, form: dict[str, str]) -> str:
-        verb, submission_id = form.get("action", ""), request.path["id"]
+        verb, submission_id, why = form.get("action", ""), request.path["id"], form.get("why", "")
         if verb == "appeal":
             await open_appeal(submission_id, session.owner, _objections(form))
-        elif verb in SUBMISSION_VERBS:
-            await SUBMISSION_VERBS[verb](submission_id, session.owner, form.get("why", ""))
+        elif verb == "cancel":
+            await owner_decisions.cancel(submission_id, session.owner, why)
+        elif verb == "reopen":
+            await owner_decisions.reopen_cancelled(submission_id, session.owner, why, request.source_ip)
         else:
-            raise _unknown([*SUBMISSION_VERBS, "appeal"])
+            raise _unknown(["appeal", "cancel", "reopen"])
         return verb
 
     return await act_as_owner(request, f"{HOME}/submissions/{request.path['id']}", show_submission, change)
@@ -138,6 +145,7 @@ async def change_tokens(request: Request) -> Answer:
         return await act_as_owner(request, HOME, show_mine, revoke)
     session = await signed_in_owner(request)
     try:
+        await count_owner_action(session.owner)
         issued = await create_owner_token(session.owner, request.form().get("label", ""))
     except RequestError as error:
         flash = Flash(problem=str(error), typed=request.form(), status=STATUS[type(error)])

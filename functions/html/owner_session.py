@@ -50,7 +50,11 @@ def owned_page(show: ShowOwned, *query: str) -> Route:
 
 
 async def act_as_owner(request: Request, path: str, show: ShowOwned, action: OwnerAction) -> Answer:
-    return await run_action(request, await signed_in_owner(request), path, show, action)
+    async def counted(session: OwnerSession, form: dict[str, str]) -> str:
+        await owners.count_owner_action(session.owner)
+        return await action(session, form)
+
+    return await run_action(request, await signed_in_owner(request), path, show, counted)
 
 
 async def signed_in_owner(request: Request) -> OwnerSession:

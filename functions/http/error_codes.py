@@ -126,7 +126,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "skill_too_large": "The SKILL.md is larger than 1 MB.",
     },
     429: {
-        "rate_limited": "Too many requests or skills from one IP address; `Retry-After` says when to try again.",
+        "rate_limited": "Too many from one IP address, or actions of one owner; `Retry-After` says when to try again.",
         "too_many_requests": "Too many requests; `Retry-After` says when to try again.",
         "rescans_used_up": "The version was rescanned three times today.",
         "share_used_up": "This IP address has as many submissions in progress as one may have.",

@@ -60,14 +60,21 @@ class Operation:
         if self.role:
             values["by"] = await authorize(request.headers.get("authorization"), self.role, request.source_ip)
         if self.owned:
-            from shared.access.owners import authorize_owner  # here: the other functions start without it
-
-            values["owner"] = await authorize_owner(request.headers.get("authorization"), request.source_ip)
+            values["owner"] = await _owner_of(request)
         values["query"] = _read_query(request, self.query)
         if self.body is not None:
             values["body"] = _read_body(request, self.body)
         answer = await self.run(request, **{name: values[name] for name in self.takes})
         return answer._replace(headers={**answer.headers, **limit}) if limit else answer
+
+
+async def _owner_of(request: Request) -> Any:
+    from shared.access.owners import authorize_owner, count_owner_action  # here: the other functions start without it
+
+    owner = await authorize_owner(request.headers.get("authorization"), request.source_ip)
+    if request.method == "POST":
+        await count_owner_action(owner)
+    return owner
 
 
 def operation(

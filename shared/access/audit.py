@@ -1,5 +1,6 @@
 """The audit log: one entry per action of an operator or an owner, written in the same transaction as the action."""
 
+import re
 import secrets
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -12,6 +13,8 @@ from shared.storage.documents import encode, stamp
 from shared.storage.kv import Key, Put, Query
 
 MAX_REASON = 500
+# Control characters and those that turn the direction of text: reasons of owners are printed by clients, in terminals.
+_UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +52,8 @@ class AuditPage(NamedTuple):
 
 
 def reason_of(why: str) -> str:
-    """On one line. Every action requires one."""
-    reason = " ".join(why.split())
+    """On one line, as plain text. Every action requires one."""
+    reason = " ".join(_UNSAFE.sub(" ", why).split())
     if not reason:
         raise InvalidRequest(
             "A reason is required: it is shown to the author and kept in the audit log.", code="reason_required"

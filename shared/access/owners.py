@@ -9,6 +9,7 @@ whoever created them.
 """
 
 import asyncio
+import math
 import re
 import secrets
 from datetime import datetime, timedelta
@@ -21,8 +22,8 @@ from shared.access.auth import ID_LENGTH, sha256_of
 from shared.access.limits import refuse_locked, take_from_limit
 from shared.access.sessions import SESSION_TTL
 from shared.access.signing import is_same
-from shared.db import get_github, get_kv, now
-from shared.errors import ConditionFailed, Conflict, Forbidden, InvalidRequest, NotFound, Unauthorized
+from shared.db import get_github, get_kv, get_settings, now
+from shared.errors import ConditionFailed, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unauthorized
 from shared.github.client import GitHubRepo
 from shared.github.interactive import for_client
 from shared.records.owners import Owner, owns
@@ -36,6 +37,8 @@ CHALLENGE_TTL = timedelta(hours=1)
 OWNER_TOKEN_TTL = timedelta(days=90)
 MAX_OWNER_TOKENS = 20  # that an owner creates; sessions and proofs are not counted
 MAX_LABEL = 60
+ACTIONS_AN_HOUR = 200  # of one repository: enough to withdraw or cancel each of a hundred skills
+_HOUR = 3600
 _TOKEN = re.compile(r"vso_([1-9][0-9]{0,17})_[A-Za-z0-9_-]{43}", re.ASCII)
 
 
@@ -161,6 +164,18 @@ async def identify_owner(secret: str, ip: str) -> OwnerToken:
         await take_from_limit("sign-in", ip)
         raise Unauthorized("This owner token is invalid, has expired or was revoked. Prove the repository again.")
     return token
+
+
+async def count_owner_action(owner: Owner) -> None:
+    """Everybody with a repository can be an owner, and every action is written to the log that operators read."""
+    if not get_settings().limits:
+        return
+    at = now().timestamp()
+    left = math.ceil(_HOUR - at % _HOUR)
+    key = Key(f"limit:owner-actions:{owner.repo_id}", str(int(at // _HOUR)))
+    if await get_kv().take(key, ACTIONS_AN_HOUR, math.ceil(at) + left) is None:
+        message = f"Rate limit: {ACTIONS_AN_HOUR} actions per hour for one repository. Try again in {left} s."
+        raise TooManyRequests(message, code="rate_limited", retry_after=left)
 
 
 async def find_owner_token(secret: str) -> OwnerToken | None:

@@ -27,6 +27,8 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel"):
 
     from_name: str
     to_name: str
+    # Of the proven repository: who registers its name anew does not inherit the skill. None: of an older release.
+    repo_id: int | None = None
 
 
 async def withdraw_skill(skill: Skill, reason: str, also: Sequence[Write]) -> Skill:
@@ -54,12 +56,15 @@ async def undeprecate_skill(skill: Skill, also: Sequence[Write]) -> Skill:
     return await _change(skill, next_record(skill, deprecated=None), EventType.UNDEPRECATED, UNDEPRECATED, also)
 
 
-async def transfer_skill(skill: Skill, to_name: str, target: Skill | None, also: Sequence[Write]) -> Skill:
+async def transfer_skill(
+    skill: Skill, to_name: str, repo_id: int, target: Skill | None, also: Sequence[Write]
+) -> Skill:
     """`target`: what is published under the new name already. The submission of the old name keeps its state; it is not
     reopened by new content any more."""
     after = next_record(skill, transferred_to=to_name)
     told = event_puts(skill_event(after, EventType.TRANSFERRED, now(), f"Transferred to {to_name}."))
-    writes: list[Write] = [*skill_writes(skill, after), *told, *also, _transfer_put(Transfer(skill.name, to_name))]
+    transfer = _transfer_put(Transfer(skill.name, to_name, repo_id))
+    writes: list[Write] = [*skill_writes(skill, after), *told, *also, transfer]
     if target:
         writes += skill_writes(target, next_record(target, transferred_from=skill.name))
     submission = await find_submission(skill.submission_id)

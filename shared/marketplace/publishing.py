@@ -18,7 +18,7 @@ from shared.marketplace.external_scan_dispatch import configured_scanners, dispa
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.manifest_store import manifest_of, manifest_put
 from shared.marketplace.near_copies import near_copy_puts
-from shared.marketplace.owner_marks import decode_transfer, transfer_key
+from shared.marketplace.owner_marks import Transfer, decode_transfer, transfer_key
 from shared.marketplace.skill_admin import unblocked
 from shared.marketplace.skill_index import (
     first_put,
@@ -53,7 +53,7 @@ class NewName(NamedTuple):
     """What is known of a name under which nothing was published yet."""
 
     knows_owner: bool  # from another skill of the same owner
-    transferred_from: str | None  # the skill that was transferred to it
+    transfer: Transfer | None  # of a skill to it
 
 
 class _Publication(NamedTuple):
@@ -85,11 +85,12 @@ async def publish(
     requests to external scanners are one transaction: a worker that dies right after it leaves nothing out."""
     assert submission.content_hash  # it was set when the submission was approved
     files = await get_content().get_files(submission.content_hash)
-    obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files))
-    if obstacle:
-        return await _park(submission, obstacle)
     if current is None and new_name is None:
         new_name = await _read_new_name(submission.skill_name)
+    transfer = new_name.transfer if current is None and new_name else None
+    obstacle = _find_obstacle(submission, receipt, current, content_hash_of(files), transfer)
+    if obstacle:
+        return await _park(submission, obstacle)
     publication = await _prepare(submission, receipt, current, new_name, files)
     is_first = publication.is_new and submission.copy_of is None
     move_at, writes = partial(_move, submission, publication.version), partial(_all_writes, publication)
@@ -113,7 +114,7 @@ def new_name_keys(name: str) -> list[Key]:
 
 def new_name_of(name: str, docs: Mapping[Key, str]) -> NewName:
     transfer = docs.get(transfer_key(name))
-    return NewName(known_owner_key(name) in docs, decode_transfer(transfer).from_name if transfer else None)
+    return NewName(known_owner_key(name) in docs, decode_transfer(transfer) if transfer else None)
 
 
 async def _read_new_name(name: str) -> NewName:
@@ -136,11 +137,20 @@ def transferred_reason(skill: Skill) -> str:
     )
 
 
+def _foreign_reason(transfer: Transfer) -> str:
+    return (
+        f"The skill {transfer.from_name} was transferred to this name when it was the name of another repository."
+        " It is not used for anything else: choose another one."
+    )
+
+
 def _find_obstacle(
-    submission: Submission, receipt: Receipt, current: Skill | None, stored_hash: str
+    submission: Submission, receipt: Receipt, current: Skill | None, stored_hash: str, transfer: Transfer | None
 ) -> _Obstacle | None:
     if stored_hash != receipt.content_hash:
         return _Obstacle(State.RESCAN_REQUIRED, "The stored content is not the content that was scanned.", "rule")
+    if transfer and transfer.repo_id not in (None, submission.repo_id):
+        return _Obstacle(State.ON_HOLD, _foreign_reason(transfer), "person")
     if current is None:
         return None
     if current.is_deleted:
@@ -229,7 +239,7 @@ def _writes(publication: _Publication, submission: Submission) -> list[Write]:
         writes += [] if is_alike else look_alike_puts(skill.name)
         if publication.new_name and not publication.new_name.knows_owner:
             writes += [known_owner_put(skill.name), *([] if is_alike else owner_puts(skill.name))]
-    writes += [watch_put(submission.source, skill.updated_at)] if submission.repo_url else []
+    writes += [watch_put(submission.source, skill.updated_at, has_published=True)] if submission.repo_url else []
     return [*writes, *scan_requests(skill.name, skill.content_hash, publication.scanners, skill.updated_at)]
 
 
@@ -258,7 +268,8 @@ def _lifted(current: Skill, submission: Submission) -> list[Write]:
 
 
 def _skill_of(submission: Submission, publication: _Publication) -> Skill:
-    current, report, new_name = publication.current, publication.report, publication.new_name
+    current, report = publication.current, publication.report
+    transfer = publication.new_name.transfer if publication.new_name else None
     assert submission.content_hash  # what is published was scanned, and what is scanned is stored
     assert submission.published_version
     front_matter = report.front_matter
@@ -296,8 +307,14 @@ def _skill_of(submission: Submission, publication: _Publication) -> Skill:
         was_blocked=current.was_blocked if current else False,
         yanked_content=current.yanked_content if current else (),
         unindexed_since=submission.updated_at,
-        **(set_by_owner(current) or {"transferred_from": new_name.transferred_from if new_name else None}),
+        changed_hands=_is_still_held(current, submission),
+        **(set_by_owner(current) or {"transferred_from": transfer.from_name if transfer else None}),
     )
+
+
+def _is_still_held(current: Skill | None, submission: Submission) -> bool:
+    """Content of the repository that lost its name may be approved after that: the name has not come back by it."""
+    return current is not None and current.changed_hands and current.repo_id == submission.repo_id
 
 
 def _version_of(skill: Skill, publication: _Publication) -> SkillVersion:

@@ -17,7 +17,9 @@ from shared.records.skills import Skill
 from shared.storage.kv import Write
 from shared.submissions.repo_watch import (
     SweepState,
+    Watch,
     allowed_requests,
+    find_watch,
     get_due_repos,
     get_sweep_lag,
     get_sweep_state,
@@ -109,12 +111,13 @@ class _Tick:
 
     async def _look_at(self, source: str) -> None:
         try:
+            watch = await find_watch(source)
             swept = await sweep_repo(source, self._has_token)
             self.requests += swept.requests
-            if swept.is_new:
+            if swept.is_new or (watch and watch.has_published):
                 await self._tell_skills(source, swept.health)
             await store_swept(swept)
-            await get_kv().put(watch_put(source, now() + REPO_SWEEP_AGE))
+            await _plan_next_look(source, watch)
             self.checked += 1
         except Deferred:
             self.is_stopped = True  # GitHub is down, or the quota is used up: all of them stay due
@@ -140,6 +143,13 @@ class _Tick:
             used=used + self.requests,
             limit=quota.limit,
         )
+
+
+async def _plan_next_look(source: str, watch: Watch | None) -> None:
+    try:
+        await get_kv().put(watch_put(source, now() + REPO_SWEEP_AGE, instead_of=watch))
+    except ConditionFailed:  # a skill was published at this moment: it is due for that one
+        logger.info("repository stays due", extra={"source": source})
 
 
 async def _names_of(source: str) -> list[str]:

@@ -191,7 +191,9 @@ async def _mark(
     versions = {one.version: one for one in await get_versions(skill.name)}
     if version not in versions:
         raise NotFound(f"There is no version {version[:40]!r} of {skill.name}.", code="version_not_found")
-    if versions[version].is_yanked == is_yanked:
+    # An operator's yank replaces an owner's, so that the owner cannot restore the version.
+    is_taken_over = is_yanked and owner is None and versions[version].yanked_by is not None
+    if versions[version].is_yanked == is_yanked and not is_taken_over:
         state = "yanked already" if is_yanked else "not yanked"
         raise Conflict(f"Version {version} of {skill.name} is {state}.", code="nothing_to_change")
     marked = msgspec.structs.replace(versions[version], is_yanked=is_yanked, yank_reason=reason, yanked_by=owner)

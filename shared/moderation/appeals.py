@@ -1,7 +1,7 @@
 """Appeals: an owner says per finding why it is wrong, a reviewer answers beside the evidence.
 
-The answer is one transaction with the decision that follows from it: when every rule that decided was overturned, the
-submission is approved in it. Overturned findings are exported for rule authors (`make false-alarms`).
+The answer is one transaction with the decision that follows from it: when every finding that decided was overturned, in
+each file, the submission is approved in it. Overturned findings are exported for rule authors (`make false-alarms`).
 """
 
 import secrets
@@ -13,7 +13,7 @@ from shared.access.auth import require_role
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, InvalidRequest
 from shared.evidence.appeal_store import answering_writes, get_appeal, opening_writes
-from shared.evidence.receipt_store import Receipt, deciding_rules, find_receipt
+from shared.evidence.receipt_store import Receipt, deciding_places, find_receipt
 from shared.moderation.owner_decisions import get_owned_submission
 from shared.moderation.submission_decisions import approve, requeue, role_for
 from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
@@ -85,9 +85,9 @@ async def answer_appeal(
         if not _is_cleared(submission, receipt, after):
             await get_kv().transact(lambda: writes)
         elif receipt is None:
-            await requeue(submission.id, by, text, also=writes)
-        else:
-            await approve(submission.id, by, text, also=writes)
+            await requeue(submission.id, by, text, submission.version, also=writes)
+        else:  # exactly what was compared with the appeal, not what was submitted a moment later
+            await approve(submission.id, by, text, submission.version, also=writes)
     except ConditionFailed as error:
         raise Conflict("It has changed since you viewed it. Review it again.", code="changed_meanwhile") from error
     return after
@@ -110,13 +110,17 @@ def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
 
 
 def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal) -> bool:
-    """Nothing that decided is left. New content since is another question."""
+    """Nothing that decided is left. New content since is another question. A rule that is wrong about one file may be
+    right about the next one, so each file counts; and of findings that were not kept, nobody said anything."""
     if submission.state not in APPEALABLE or submission.content_hash != appeal.content_hash:
         return False
-    rules = {point.rule for point in appeal.overturned}
-    if "" in rules:
+    right = {(point.rule, point.path) for point in appeal.overturned}
+    if ("", "") in right:
         return appeal.state is AppealState.OVERTURNED
-    return receipt is not None and bool(rules) and deciding_rules(receipt.report) <= rules
+    if receipt is None or receipt.truncated or not right:
+        return False
+    upheld = {(point.rule, point.path) for point in appeal.points if point.state is AppealState.UPHELD}
+    return deciding_places(receipt.report) <= right - upheld
 
 
 def _points_of(objections: Sequence[Objection], receipt: Receipt | None) -> tuple[AppealPoint, ...]:

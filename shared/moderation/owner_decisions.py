@@ -16,6 +16,7 @@ from shared.records.owners import Owner, owns
 from shared.records.skills import Skill, SkillVersion, split_name
 from shared.records.submissions import State, Submission, move, reopen
 from shared.storage.kv import Key, Put
+from shared.submissions.admission import count_skills, refuse_when_full, sender_of
 from shared.submissions.intake import send_or_leave_to_scan
 from shared.submissions.skill_source import parse_slug
 from shared.submissions.submission_store import commit, get_last_entry, get_submission
@@ -41,14 +42,19 @@ async def cancel(submission_id: str, owner: Owner, why: str) -> Submission:
     return await commit(lambda at: move(submission, State.DEQUEUED, owner.name, at, text), lambda _: [audit])
 
 
-async def reopen_cancelled(submission_id: str, owner: Owner, why: str) -> Submission:
+async def reopen_cancelled(submission_id: str, owner: Owner, why: str, ip: str | None = None) -> Submission:
+    """Counts like a new submission of this address: cancelling must not make room for more than its share."""
     reason = reason_of(why)
     submission = await get_owned_submission(submission_id, owner)
     is_cancelled = submission.state == State.DEQUEUED and await _was_moved_by_owner(submission)
     if not is_cancelled:
         raise Conflict("Only what an owner cancelled can be reopened by an owner.", code="illegal_move")
+    sender = await sender_of(submission.sent_by, ip)
+    await refuse_when_full(sender)
+    await count_skills(sender, 1)
     audit = audit_put(owner, "reopen", submission.id, reason)
-    reopened = await commit(lambda at: reopen(submission, owner.name, at, reason), lambda _: [audit])
+    held = {"held_by": sender.holder}
+    reopened = await commit(lambda at: reopen(submission, owner.name, at, reason, **held), lambda _: [audit])
     return await send_or_leave_to_scan(reopened)
 
 
@@ -128,7 +134,7 @@ async def transfer(name: str, owner: Owner, to: Owner, why: str, slug: str | Non
     target = await find_skill(to_name)
     _refuse_target(skill, target, to, to_name)
     audit = _about(owner, "transfer", skill, None, f"to {to_name}: {reason}")
-    return await owner_marks.transfer_skill(skill, to_name, target, [audit])
+    return await owner_marks.transfer_skill(skill, to_name, to.repo_id, target, [audit])
 
 
 async def get_owned_skill(name: str, owner: Owner) -> Skill:

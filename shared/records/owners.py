@@ -22,7 +22,8 @@ class Owner(NamedTuple):
 
 def owns(owner: Owner, subject: Submission | Skill) -> bool:
     """By the numeric id, which a rename keeps and a new repository of the same name does not have. A submission that no
-    worker has claimed yet has no id: it belongs to the repository that it names."""
-    if subject.repo_id is not None:
+    worker has claimed yet has no id: it belongs to the repository that it names. A skill without one was published by
+    an upload or an older release, and no proof is about it."""
+    if subject.repo_id is not None or isinstance(subject, Skill):
         return subject.repo_id == owner.repo_id
     return subject.repo_url is not None and "/".join(subject.repo_url.lower().split("/")[-2:]) == owner.repo

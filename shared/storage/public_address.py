@@ -1,10 +1,15 @@
 """Which addresses a webhook may be sent to: public ones. However a name is written, what counts is the address that is
 connected to. Pure."""
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-# IPv6 addresses that lead to an IPv4 address of their own choosing: NAT64, 6to4, Teredo, IPv4-compatible.
-_EMBEDDING = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10")))
+# What is given to hosts of the internet today. Everything outside is reserved, local, or leads to an IPv4 address of
+# its own choosing (mapped, translated, NAT64, IPv4-compatible).
+_UNICAST = IPv6Network("2000::/3")
+# Within it: 6to4 and Teredo, which embed IPv4 addresses, and addresses for documentation.
+_NOT_HOSTS = tuple(map(IPv6Network, ("2002::/16", "2001::/32", "3fff::/20")))
+# IPv4 for protocols between neighbours, and the relays of 6to4.
+_PROTOCOLS = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24")))
 
 
 def is_public(address: str) -> bool:
@@ -26,11 +31,12 @@ def is_loopback_address(address: str) -> bool:
 
 
 def _is_public_v4(address: IPv4Address) -> bool:
-    return address.is_global and not (address.is_multicast or address.is_reserved)
+    is_protocol = any(address in net for net in _PROTOCOLS)
+    return address.is_global and not (is_protocol or address.is_multicast or address.is_reserved)
 
 
 def _is_public_v6(address: IPv6Address) -> bool:
     if address.ipv4_mapped is not None:
         return _is_public_v4(address.ipv4_mapped)
-    embeds = any(isinstance(net, IPv6Network) and address in net for net in _EMBEDDING)
-    return address.is_global and not (embeds or address.is_multicast or address.scope_id)
+    is_host = address in _UNICAST and not any(address in net for net in _NOT_HOSTS)
+    return address.is_global and is_host and not address.scope_id

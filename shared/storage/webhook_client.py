@@ -70,7 +70,7 @@ class HttpWebhooks:
         except TimeoutError as error:
             seconds = f"{WEBHOOK_TIMEOUT.total_seconds():g}"
             raise DeliveryFailed(f"the receiver did not answer within {seconds} seconds") from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: yarl refuses it, unlike urllib
             raise DeliveryFailed(f"the connection failed ({type(error).__name__})") from error
         if 300 <= status < 400:
             raise DeliveryFailed(f"the receiver answered {status}; redirects are not followed")

@@ -37,13 +37,24 @@ class SweepStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     round_ms: int | None
 
 
-def watch_put(source: str, due: datetime) -> Put:
-    """Without a condition: a publication has its repository looked at soon, whatever was planned."""
-    attrs: dict[str, str | int] = {
-        "duePk": f"{_DUE}#{shard_of(source)}",
-        "dueSk": f"{stamp(due)}#{source}",
-    }
-    return Put(Key(f"repo-watch:{source}"), encode({"source": source}), attrs)
+class Watch(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    source: str
+    due: datetime | None = None  # None: of an older release
+    has_published: bool = False  # since the last look: its skills are told what GitHub says, even if that is not new
+
+
+def watch_put(source: str, due: datetime, has_published: bool = False, instead_of: Watch | None = None) -> Put:
+    """A publication has its repository looked at soon, whatever was planned. `instead_of`: only in place of this one,
+    so that a look does not undo what a publication asked for meanwhile."""
+    watch = Watch(source=source, due=due, has_published=has_published)
+    attrs: dict[str, str | int] = {"duePk": f"{_DUE}#{shard_of(source)}", "dueSk": _due_sort(source, due)}
+    expect = {"dueSk": _due_sort(source, instead_of.due)} if instead_of and instead_of.due else None
+    return Put(_key(source), encode(watch), attrs, expect)
+
+
+async def find_watch(source: str) -> Watch | None:
+    doc = await get_kv().get(_key(source))
+    return None if doc is None else _WATCH.decode(doc)
 
 
 async def get_due_repos(at: datetime, limit: int) -> list[str]:
@@ -94,3 +105,12 @@ def allowed_requests(quota: int) -> int:
 
 
 _DECODER = msgspec.json.Decoder(SweepState)
+_WATCH = msgspec.json.Decoder(Watch)
+
+
+def _key(source: str) -> Key:
+    return Key(f"repo-watch:{source}")
+
+
+def _due_sort(source: str, due: datetime) -> str:
+    return f"{stamp(due)}#{source}"

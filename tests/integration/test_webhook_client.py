@@ -18,7 +18,9 @@ NOT_PUBLIC = [
     *("169.254.169.254", "169.254.170.2", "192.0.0.1", "192.0.2.1", "198.18.0.1", "224.0.0.1", "240.0.0.1"),
     *("255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1"),
     *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1"),
-    *("64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "fec0::1", "2001:db8::1", "nonsense", ""),
+    *("64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "fec0::1", "2001:db8::1"),
+    *("::ffff:0:127.0.0.1", "::ffff:0:a9fe:a9fe", "64:ff9b:1::7f00:1", "1::1", "4000::1", "5f00::1", "3fff::1"),
+    *("192.0.0.9", "192.88.99.1", "nonsense", ""),
 ]
 
 
@@ -150,6 +152,14 @@ async def test_a_receiver_that_fails_hangs_or_is_not_there_is_a_failed_delivery(
     monkeypatch.setattr(webhook_client, "WEBHOOK_TIMEOUT", webhook_client.WEBHOOK_TIMEOUT / 50)
     with pytest.raises(DeliveryFailed, match="did not answer"):
         await post(f"{receiver.url}/hangs", allows_loopback=True)
+
+
+@pytest.mark.requirement("R43")
+async def test_an_address_that_the_client_cannot_read_is_a_failed_delivery(monkeypatch):
+    """Any other error would have it tried again for ever."""
+    resolving(monkeypatch, ["8.8.8.8"])
+    with pytest.raises(DeliveryFailed):
+        await post(read_target_url("https://[2606:4700::1111]80~%00[%", allows_loopback=False))
 
 
 def _env(**more: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import pytest
 from shared.errors import Conflict, Forbidden, InvalidRequest
 from shared.evidence.appeal_store import get_appeals, list_open_appeals, list_overturned_appeals
 from shared.evidence.receipt_store import deciding_rules, find_receipt
+from shared.moderation import appeals
 from shared.moderation.appeals import Objection, answer_appeal, open_appeal
 from shared.records.appeals import AppealState
 from shared.records.owners import Owner
@@ -26,10 +27,10 @@ def env():
     return memory_env(Interrupted)
 
 
-async def refused(env):
+async def refused(env, *more: tuple[str, str]):
     """A rejected submission that belongs to the owner, as if it came from the repository."""
     bundle = a_bundle()
-    bundle["files"] = [("SKILL.md", bundle["files"][0][1] + STEALING)]
+    bundle["files"] = [("SKILL.md", bundle["files"][0][1] + STEALING), *more]
     submission = await submitted(env, bundle)
     await processed(env, submission)
 
@@ -123,6 +124,19 @@ async def test_a_part_of_the_rules_overturned_does_not_publish(env):
     assert (await within(env, lambda: get_submission(submission.id))).state is submission.state
 
 
+@pytest.mark.parametrize("is_other_file_named", [False, True])
+async def test_a_rule_that_is_wrong_about_one_file_is_not_overturned_for_another(env, is_other_file_named):
+    """Who appeals against the harmless one of two findings does not get the other one published with it."""
+    submission = await refused(env, ("more.md", STEALING))
+    rules = await rules_of(env, submission)
+    paths = ["SKILL.md", "more.md"] if is_other_file_named else ["SKILL.md"]
+    objections = [Objection("It is an example.", rule, path) for path in paths for rule in rules]
+    appeal = await within(env, lambda: open_appeal(submission.id, OWNER, objections))
+    first = range(len(rules))
+    await within(env, lambda: answer_appeal(submission.id, appeal.id, ADMIN, first, "That one is."))
+    assert (await within(env, lambda: get_submission(submission.id))).state is submission.state
+
+
 async def test_the_answer_is_not_stored_when_the_decision_is_not(env):
     """One transaction: another decision at the same moment refuses both."""
     submission = await refused(env)
@@ -138,3 +152,22 @@ async def test_the_answer_is_not_stored_when_the_decision_is_not(env):
         await within(env, lambda: answer_appeal(submission.id, appeal.id, ADMIN, range(len(rules)), "You are right."))
     [stored] = await within(env, lambda: get_appeals(submission.id))
     assert stored.state is AppealState.OPEN
+
+
+@pytest.mark.requirement("S44")
+async def test_an_answer_approves_the_content_that_was_appealed_about_and_no_newer_one(env, monkeypatch):
+    """New content arrives after the appeal was compared with the record, before the record is approved."""
+    submission = await refused(env)
+    rules = await rules_of(env, submission)
+    appeal = await appealed(env, submission, rules)
+
+    async def find_then_change(record):
+        receipt = await find_receipt(record)
+        await commit(lambda _: touch(record, score=1))
+        return receipt
+
+    monkeypatch.setattr(appeals, "find_receipt", find_then_change)
+    with pytest.raises(Conflict):
+        await within(env, lambda: answer_appeal(submission.id, appeal.id, ADMIN, range(len(rules)), "You are right."))
+    assert (await within(env, lambda: get_submission(submission.id))).state is submission.state
+    assert [one.state for one in await within(env, lambda: get_appeals(submission.id))] == [AppealState.OPEN]

@@ -1,11 +1,13 @@
 """What owners do with what is theirs, and that nobody else does. S44: another owner, an operator's decision."""
 
 import json
+from datetime import timedelta
 
 import msgspec
 import pytest
 
-from shared.errors import Conflict, Forbidden, InvalidRequest, TooManyRequests
+from shared.access import owners
+from shared.errors import Conflict, Forbidden, InvalidRequest, ShareUsedUp, TooManyRequests
 from shared.marketplace.installable import get_installable
 from shared.marketplace.skill_admin import yank_version
 from shared.marketplace.skill_store import find_skill, get_skill
@@ -13,14 +15,16 @@ from shared.moderation import owner_decisions as decide
 from shared.moderation import submission_decisions
 from shared.records.owners import Owner
 from shared.records.submissions import State
+from shared.settings import Limit
 from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import get_history, get_submission
 from tests.support.memory import memory_env, within
-from tests.support.owners import owned_skill, owned_submission
+from tests.support.owners import call_json, owned_skill, owned_submission, stored_owner_token
 from tests.support.stored_skills import a_skill, put_skills
 
 OWNER, OTHER = Owner("acme/skills", 1000), Owner("other/skills", 2000)
 RECREATED = Owner("acme/skills", 3000)  # a repository of the same name with another id
+HOUR = timedelta(hours=1)
 NAME, WHY = "acme/skills/pdf", "it is broken"
 ADMIN = AdminToken("anna", "admin", "0" * 64)
 
@@ -48,6 +52,34 @@ async def test_a_cancelled_submission_is_dequeued_by_its_owner_who_may_reopen_it
     reopened = await within(env, lambda: decide.reopen_cancelled(waiting.id, OWNER, WHY))
     assert (reopened.state, [sent for sent, _ in env.queue.sent]) == (State.RECEIVED, [waiting.id])
     assert audited(env) == [f"owner:acme/skills cancel {waiting.id}", f"owner:acme/skills reopen {waiting.id}"]
+
+
+@pytest.mark.requirement("S44")
+async def test_an_address_reopens_no_more_than_its_share_of_the_queue():
+    """Cancelling gives a place back: submit, cancel, submit more, reopen all would fill the queue."""
+    env = memory_env(limits={"submit": Limit(1000, HOUR), "skills": Limit(1000, HOUR)}, max_active=30)
+    waiting = [await owned_submission(env, skill_path=f"skills/s{n}", skill_name=f"a/b/s{n}") for n in range(4)]
+    for one in waiting:
+        await within(env, lambda one=one: decide.cancel(one.id, OWNER, WHY))
+    for one in waiting[:3]:
+        await within(env, lambda one=one: decide.reopen_cancelled(one.id, OWNER, WHY, "192.0.2.1"))
+    with pytest.raises(ShareUsedUp):
+        await within(env, lambda: decide.reopen_cancelled(waiting[3].id, OWNER, WHY, "192.0.2.1"))
+
+
+@pytest.mark.requirement("S44")
+async def test_an_owner_cannot_flood_the_audit_log(monkeypatch):
+    """Over the API and the pages together; reading is not counted."""
+    monkeypatch.setattr(owners, "ACTIONS_AN_HOUR", 2)
+    env = memory_env(limits={"submit": Limit(1000, HOUR)})
+    token = await stored_owner_token(env, "acme/skills", 1000)
+    body, path = {"url": "https://hooks.example.org/"}, "/api/v1/owner/notifications"
+    sent = [await call_json(env, "POST /api/v1/owner/webhook", body, token) for _ in range(3)]
+    assert [answer.get("error", {}).get("code") for answer in sent] == [None, None, "rate_limited"]
+    assert len(audited(env)) == 2
+    assert "deliveries" in await call_json(env, f"GET {path}", token=token, path=path)
+    other = await stored_owner_token(env, "other/skills", 2000)
+    assert "url" in await call_json(env, "POST /api/v1/owner/webhook", body, other)
 
 
 @pytest.mark.requirement("S44")
@@ -87,6 +119,14 @@ async def test_nobody_acts_on_what_belongs_to_another_id(env, stranger):
     assert audited(env) == []
 
 
+@pytest.mark.requirement("S44")
+async def test_a_skill_whose_repository_id_was_never_stored_does_not_belong_to_its_name(env):
+    """Whoever registers the name of a deleted repository anew can prove that name."""
+    await owned_skill(env, repo_id=None, repo_url="https://github.com/acme/skills")
+    with pytest.raises(Forbidden):
+        await within(env, lambda: decide.withdraw(NAME, RECREATED, WHY))
+
+
 async def test_a_withdrawn_skill_can_be_seen_but_not_installed_until_it_is_restored(env):
     await owned_skill(env)
     withdrawn = await within(env, lambda: decide.withdraw(NAME, OWNER, WHY))
@@ -104,10 +144,19 @@ async def test_an_owner_restores_what_an_owner_withdrew_and_not_what_an_operator
     await owned_skill(env)
     assert (await within(env, lambda: decide.withdraw(NAME, OWNER, WHY, "1.0.0"))).is_yanked
     assert not (await within(env, lambda: decide.restore(NAME, OWNER, WHY, "1.0.0"))).is_yanked
+    await within(env, lambda: decide.withdraw(NAME, OWNER, WHY, "1.0.0"))  # before the operator can
     await within(env, lambda: yank_version(NAME, "1.0.0", "harmful"))
     with pytest.raises(Conflict) as refused:
         await within(env, lambda: decide.restore(NAME, OWNER, WHY, "1.0.0"))
     assert refused.value.code == "yanked_by_operator"
+
+
+@pytest.mark.requirement("S44")
+async def test_the_sentence_of_a_deprecation_controls_no_terminal(env):
+    await owned_skill(env)
+    sentence = "Old.\x1b]0;title\x07\x1b[2J \u202eTxen\x00 \x9b1m"
+    after = await within(env, lambda: decide.deprecate(NAME, OWNER, sentence))
+    assert after.deprecated.sentence == "Old. ]0;title [2J Txen 1m"
 
 
 async def test_a_deprecation_names_a_successor_that_is_published_here(env):
