@@ -165,9 +165,10 @@ async def change_webhook(request: Request) -> Answer:
         return await act_as_owner(request, HOME, show_mine, remove)
     session = await signed_in_owner(request)
     try:
+        await count_owner_action(session.owner)
         _, secret = await set_target(session.owner, form.get("url", ""))
-    except InvalidRequest as error:
-        flash = Flash(problems={"url": str(error)}, typed=form, status=STATUS[InvalidRequest])
+    except RequestError as error:
+        flash = Flash(problems={"url": str(error)}, typed=form, status=STATUS[type(error)])
         return await show_mine(request, session, flash)
     return await show_mine(request, session, Flash(done="Webhook set.", webhook_secret=secret))
 

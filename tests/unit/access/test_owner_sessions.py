@@ -11,6 +11,7 @@ from shared.access.owners import find_owner_token, revoke_owner_token
 from shared.access.sessions import find_session
 from shared.notifications.events import RepoEvent, StoredEvent, stored_put
 from shared.records.owners import Owner
+from shared.settings import Limit
 from tests.support.admin_forms import csrf_token_in
 from tests.support.admin_forms import signed_in as signed_in_operator
 from tests.support.memory import memory_env, within
@@ -148,6 +149,16 @@ async def test_a_webhook_is_set_with_the_token_of_the_session_only(env):
         form = {"csrf_token": other, "action": action, "url": "https://hooks.example.org/"}
         assert (await call(env, "POST /owner/webhook", form=form, cookies=[cookie])).status == 403
         assert (await call(env, "POST /owner/webhook", form=form)).status == 401
+
+
+async def test_setting_a_webhook_counts_as_an_action_of_the_owner(monkeypatch):
+    monkeypatch.setattr("shared.access.owners.ACTIONS_AN_HOUR", 1)
+    env = memory_env(limits={"submit": Limit(1000, timedelta(hours=1))})
+    cookie, csrf_token = await signed_in(env)
+    form = {"csrf_token": csrf_token, "action": "set", "url": "https://hooks.example.org/one"}
+    answers = [await call(env, "POST /owner/webhook", form=form, cookies=[cookie]) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 429]
+    assert 'id="webhook-url-problem">Rate limit: 1 actions per hour' in answers[1].text
 
 
 async def test_the_page_shows_deliveries_with_their_last_error_and_every_dead_end(env):
