@@ -16,6 +16,7 @@ JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
 LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
 _LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
+_CLIENT_ID = re.compile(r"[A-Za-z0-9.]{16,32}", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
@@ -37,6 +38,7 @@ class Settings:
     endpoint_url: str | None  # of an emulator; None on AWS
     secrets_file: str | None  # a file instead of Secrets Manager, when run on one machine
     github_api_url: str = GITHUB
+    github_client_id: str = ""  # of the OAuth app for GitHub's device flow; empty: owners prove by a file only
     vendors: frozenset[tuple[str, int]] = frozenset()  # trusted owners: login in lower case, numeric id
     judge: str = "none"
     judge_model_id: str = ""
@@ -84,6 +86,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         endpoint_url=env.get("AWS_ENDPOINT_URL") or None,
         secrets_file=env.get("SECRETS_FILE") or None,
         github_api_url=_github_url(env, stage),
+        github_client_id=_client_id(env),
         vendors=frozenset(map(_vendor, env.get("VENDORS", "").split())),
         judge=judge,
         judge_model_id=_text(env, "JUDGE_MODEL_ID") if judge == "bedrock" else "",
@@ -182,6 +185,16 @@ def _github_url(env: Mapping[str, str], stage: str) -> str:
     parts = urlsplit(value)
     if not _is_plain(parts) or not (parts.scheme == "https" or _is_test_address(parts, stage)):
         raise InvalidSettings(f"GITHUB_API_URL is {value!r}; it must be an https address like {GITHUB}.")
+    return value
+
+
+def _client_id(env: Mapping[str, str]) -> str:
+    value = env.get("GITHUB_CLIENT_ID", "").strip()
+    if value and not _CLIENT_ID.fullmatch(value):
+        raise InvalidSettings(
+            "GITHUB_CLIENT_ID must be the client id of an OAuth app on GitHub: 16 to 32 letters, digits and dots."
+            " It is not the client secret; leave it empty to switch the device flow off."
+        )
     return value
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 from functions.api.admin_schemas import Reason
 from functions.api.submission_schemas import Cursor, RepoUrl, Slug
 from shared.access.audit import MAX_REASON
+from shared.access.device_proofs import Device, OpenedDevice
 from shared.access.owners import MAX_LABEL, IssuedToken, OpenedChallenge, OwnerToken
 from shared.access.owners import PROOF_PATH as PROOF_PATH
 from shared.records.skills import Deprecation, Skill, set_by_owner
@@ -30,6 +31,11 @@ class ChallengeBody(_Sent, frozen=True):
 
 class ProofBody(_Sent, frozen=True):
     challenge_id: Annotated[str, Meta(min_length=1, max_length=100)]
+    label: Label = "API"
+
+
+class DeviceProofBody(_Sent, frozen=True):
+    device_id: Annotated[str, Meta(min_length=1, max_length=100)]
     label: Label = "API"
 
 
@@ -106,6 +112,28 @@ class ChallengeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: datetime
 
 
+class DeviceOpened(msgspec.Struct, frozen=True, rename="camel"):
+    """Enter `userCode` at `verificationUri`, signed in as somebody who may push. Keep `deviceId` to yourself."""
+
+    device_id: str
+    repo: str
+    repo_id: int
+    user_code: str
+    verification_uri: str
+    expires_at: datetime
+    interval_seconds: int
+
+
+class DevicePending(msgspec.Struct, frozen=True, rename="camel"):
+    """The code has not been entered yet."""
+
+    repo: str
+    user_code: str
+    verification_uri: str
+    expires_at: datetime
+    interval_seconds: int
+
+
 class TokenRow(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     label: str
@@ -148,6 +176,23 @@ def challenge_answer(opened: OpenedChallenge) -> ChallengeAnswer:
     return ChallengeAnswer(
         opened.id, challenge.repo, challenge.repo_id, PROOF_PATH, challenge.word, challenge.expires_at
     )
+
+
+def device_answer(opened: OpenedDevice) -> DeviceOpened:
+    device = opened.device
+    return DeviceOpened(
+        opened.id,
+        device.repo,
+        device.repo_id,
+        device.user_code,
+        device.verification_uri,
+        device.expires_at,
+        device.interval,
+    )
+
+
+def pending_answer(device: Device) -> DevicePending:
+    return DevicePending(device.repo, device.user_code, device.verification_uri, device.expires_at, device.interval)
 
 
 def token_row(token: OwnerToken) -> TokenRow:

@@ -3,19 +3,25 @@
 from functions.api.owner_schemas import (
     ChallengeAnswer,
     ChallengeBody,
+    DeviceOpened,
+    DevicePending,
+    DeviceProofBody,
     NewOwnerToken,
     OwnerTokens,
     ProofBody,
     TokenBody,
     TokenRow,
     challenge_answer,
+    device_answer,
     new_token_answer,
+    pending_answer,
     token_row,
 )
 from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access import owners
+from shared.access.device_proofs import Device, open_device, prove_by_device
 from shared.db import get_settings
 from shared.records.owners import Owner
 from shared.submissions.skill_source import parse_repo_url
@@ -46,6 +52,34 @@ async def prove(request: Request, body: ProofBody) -> Answer:
     return Answer(new_token_answer(await owners.prove(body.challenge_id, body.label)), 201)
 
 
+@operation(
+    "Start to prove a repository by signing in on GitHub",
+    gives={201: DeviceOpened},
+    refuses=(404, 422, 502),
+    limit="proofs",
+)
+async def start_device(request: Request, body: ChallengeBody) -> Answer:
+    """GitHub's device flow, where this platform has a client id; 404 `device_flow_off` otherwise. Enter the code on
+    GitHub with an account that may push to the repository, and ask for the token every `intervalSeconds`."""
+    repo = parse_repo_url(body.repo_url, get_settings().github_host)
+    return Answer(device_answer(await open_device(repo.owner, repo.name)), 201)
+
+
+@operation(
+    "Prove a repository: exchange a sign-in on GitHub for an owner token",
+    gives={201: NewOwnerToken, 202: DevicePending},
+    refuses=(403, 404, 409, 422, 429, 502),
+)
+async def prove_device(request: Request, body: DeviceProofBody) -> Answer:
+    """202 until the code is entered. 429 `slow_down` if it is asked sooner than `intervalSeconds` after the last time.
+    GitHub must say that the account may push to exactly this repository id. A sign-in can be used once; all other
+    refusals end it, so start again."""
+    proven = await prove_by_device(body.device_id, body.label)
+    if isinstance(proven, Device):
+        return Answer(pending_answer(proven), 202)
+    return Answer(new_token_answer(proven), 201)
+
+
 @operation("List the tokens of your repository", gives=OwnerTokens, owned=True)
 async def list_tokens(request: Request, owner: Owner) -> Answer:
     """All that have not expired, also those that others with write access created."""
@@ -67,6 +101,8 @@ async def revoke_token(request: Request, owner: Owner) -> Answer:
 ROUTES = {
     "POST /api/v1/owners/challenges": open_challenge,
     "POST /api/v1/owners/proofs": prove,
+    "POST /api/v1/owners/device": start_device,
+    "POST /api/v1/owners/device/proofs": prove_device,
     "GET /api/v1/owner/tokens": list_tokens,
     "POST /api/v1/owner/tokens": create_token,
     "POST /api/v1/owner/tokens/{id}/revoke": revoke_token,

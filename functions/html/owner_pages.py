@@ -178,6 +178,8 @@ ROUTES: dict[str, Route] = {
     "GET /owner/submissions/{id}": owned_page(show_submission),
     "POST /owner/challenge": owner_session.open_challenge,
     "POST /owner/prove": owner_session.prove,
+    "POST /owner/device": owner_session.open_device,
+    "POST /owner/device/prove": owner_session.prove_by_device,
     "POST /owner/sign-in": owner_session.sign_in,
     "POST /owner/sign-out": owner_session.sign_out,
     "POST /owner/submissions/{id}": change_submission,

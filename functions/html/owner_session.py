@@ -1,13 +1,14 @@
 """Sessions of owners: a proof or a token signs them in, with an HttpOnly cookie and a CSRF token on every form."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from functions.html.form_actions import Flash, run_action
 from functions.html.responses import cookie, page, reject_cross_site_form, see_other
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from functions.http.routes import Route
-from shared.access import owners
+from shared.access import device_proofs, owners
 from shared.access.limits import take_from_limit
 from shared.access.owner_sessions import OwnerSession, find_owner_session, open_owner_session
 from shared.access.owners import OwnerToken
@@ -32,6 +33,7 @@ DONE = {
     "revoke": "Token revoked. Its sessions have ended.",
     "webhook-removed": "Webhook removed. Nothing more is sent to it.",
 }
+T = TypeVar("T")
 ShowOwned = Callable[[Request, OwnerSession, Flash], Awaitable[Answer]]
 OwnerAction = Callable[[OwnerSession, dict[str, str]], Awaitable[str]]
 
@@ -66,15 +68,12 @@ async def signed_in_owner(request: Request) -> OwnerSession:
 
 
 async def open_challenge(request: Request) -> Answer:
-    reject_cross_site_form(request)
-    typed = request.form()
-    try:
-        await take_from_limit("proofs", request.source_ip)
-        repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
-        opened = await owners.open_challenge(repo.owner, repo.name)
-    except RequestError as error:
-        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
-    return _challenge_page(request, opened)
+    return await _opened(request, owners.open_challenge, _challenge_page)
+
+
+async def open_device(request: Request) -> Answer:
+    """The other button of the same form: sign in with GitHub."""
+    return await _opened(request, device_proofs.open_device, _device_page)
 
 
 async def prove(request: Request) -> Answer:
@@ -90,6 +89,22 @@ async def prove(request: Request) -> Answer:
             return sign_in_page(request, {"repoUrl": str(error)}, status=status)
         return _challenge_page(request, owners.OpenedChallenge(challenge_id, challenge), str(error), status)
     return await _signed_in(request, issued.token)
+
+
+async def prove_by_device(request: Request) -> Answer:
+    reject_cross_site_form(request)
+    device_id = request.form().get("deviceId", "")
+    try:
+        proven = await device_proofs.prove_by_device(device_id, LABEL, is_session=True)
+    except RequestError as error:
+        device, status = await device_proofs.find_device(device_id), STATUS[type(error)]
+        if device is None:  # used up: only a new start helps
+            return sign_in_page(request, {"repoUrl": str(error)}, status=status)
+        return _device_page(request, device_proofs.OpenedDevice(device_id, device), str(error), status)
+    if isinstance(proven, device_proofs.Device):
+        opened = device_proofs.OpenedDevice(device_id, proven)
+        return _device_page(request, opened, "The code has not been entered on GitHub yet.")
+    return await _signed_in(request, proven.token)
 
 
 async def sign_in(request: Request) -> Answer:
@@ -111,7 +126,22 @@ async def sign_out(request: Request) -> Answer:
 def sign_in_page(
     request: Request, problems: dict[str, str] | None = None, typed: dict[str, str] | None = None, status: int = 200
 ) -> Answer:
-    return page(request, "owner_sign_in.html", now(), status, problems=problems or {}, typed=typed or {})
+    shown = {"problems": problems or {}, "typed": typed or {}, "by_github": bool(get_settings().github_client_id)}
+    return page(request, "owner_sign_in.html", now(), status, **shown)
+
+
+async def _opened(
+    request: Request, open_: Callable[[str, str], Awaitable[T]], show: Callable[[Request, T], Answer]
+) -> Answer:
+    reject_cross_site_form(request)
+    typed = request.form()
+    try:
+        await take_from_limit("proofs", request.source_ip)
+        repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
+        opened = await open_(repo.owner, repo.name)
+    except RequestError as error:
+        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
+    return show(request, opened)
 
 
 def _challenge_page(
@@ -119,6 +149,13 @@ def _challenge_page(
 ) -> Answer:
     shown = {"challenge": opened.challenge, "challenge_id": opened.id, "proof_path": owners.PROOF_PATH}
     return page(request, "owner_challenge.html", now(), status, problem=problem, **shown)
+
+
+def _device_page(
+    request: Request, opened: device_proofs.OpenedDevice, problem: str | None = None, status: int = 200
+) -> Answer:
+    shown = {"device": opened.device, "device_id": opened.id}
+    return page(request, "owner_device.html", now(), status, problem=problem, **shown)
 
 
 async def _signed_in(request: Request, token: OwnerToken) -> Answer:

@@ -54,6 +54,8 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "forbidden": "The token is valid, but its role does not permit this.",
         "not_the_owner": "The owner token is for another repository.",
         "wrong_upload_token": "The `uploadToken` is not that of this name, or was replaced.",
+        "no_push_permission": "The account that signed in on GitHub may not push to this repository.",
+        "access_denied": "The sign-in was denied on GitHub.",
         "uploads_off": "This platform accepts skills from GitHub only.",
         "foreign_form": "The form was sent from another site.",
         "wrong_provider": "A scanner may report only under its own name.",
@@ -64,6 +66,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "skill_blocked": "The skill is blocked: its content is not served and its installs are not counted.",
     },
     404: {
+        "device_flow_off": "This platform has no GitHub client id: prove the repository by a file.",
         "not_found": "Nothing exists under this name or at this address.",
         "skill_not_found": "No published skill has this name.",
         "skill_deleted": "The skill was deleted; its name is never reused.",
@@ -98,6 +101,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "already_transferred": "The skill was transferred before.",
         "yanked_by_operator": "An operator yanked this version; its owner cannot restore it.",
         "challenge_expired": "The challenge was met already, has expired, or never existed. Open a new one.",
+        "device_expired": "The sign-in with GitHub was used already, has expired, or never existed. Start again.",
         "not_proven": "The word of the challenge is not at the head of the default branch yet.",
         "repository_changed": "The name belongs to another repository now than when the challenge was opened.",
         "too_many_tokens": "The owner has as many tokens as one may have; revoke one.",
@@ -128,6 +132,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
     429: {
         "rate_limited": "Too many from one IP address, or actions of one owner; `Retry-After` says when to try again.",
         "too_many_requests": "Too many requests; `Retry-After` says when to try again.",
+        "slow_down": "The sign-in was asked about too soon; `Retry-After` says when to ask again.",
         "rescans_used_up": "The version was rescanned three times today.",
         "share_used_up": "This IP address has as many submissions in progress as one may have.",
         "queue_full": "The queue is full: no new submissions are accepted at the moment.",

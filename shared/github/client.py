@@ -14,6 +14,7 @@ import msgspec
 
 from shared.errors import Refused
 from shared.github.archive import Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder, SkillMdReader
+from shared.github.device_flow import DeviceFlow
 from shared.github.http import GetJson, GitHubHttp, Missing, Quota, RequestCache, api_path
 from shared.github.pins import SharedPins, replayed, unless_refused
 from shared.github.repo_cache import RepoCache
@@ -102,6 +103,10 @@ class GitHub:
             raise no_repo()
         answer, new_etag = await self._http.get_changed(api_path("repos", owner, name), RepoAnswer, no_repo(), etag)
         return (None if answer is None else repo_of_answer(answer)), new_etag
+
+    @property
+    def device_flow(self) -> DeviceFlow:
+        return DeviceFlow(self._http)
 
     @property
     def quota(self) -> Quota | None:

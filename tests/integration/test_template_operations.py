@@ -170,6 +170,7 @@ REFUSED = {
     "a start of another kind": ({"SnapStart": "true"}, "not one of"),
     "a deployment of another kind": ({"DeploymentType": "BlueGreen"}, "not one of"),
     "a repository without an owner": ({"GitHubRepository": "vskill-platform"}, "not like"),
+    "a client secret as a client id": ({"GitHubClientId": "0123456789" * 4}, "not its secret"),
     "a parameter that is not there": ({"Colour": "blue"}, "no parameter Colour"),
 }
 
@@ -185,6 +186,7 @@ GOOD = [
     {"Stage": "prod", "LogRetentionDays": "90"},
     {"Judge": "bedrock", "JudgeModelId": "eu.some.model-v1:0", "JudgeFoundationModelId": "some.model-v1:0"},
     {"Vendors": "octocat:583231 github:9919", "ExternalScanners": "bandit detect-secrets", "ReservedConcurrency": "0"},
+    {"GitHubClientId": "Iv1.8a61f9b3a7aba766"},
     {"SnapStart": "on"},
     {"RateLimits": " ".join(f"{kind}=1/60" for kind in LIMITED), "GitHubRepository": "acme/vskill.platform"},
 ]  # fmt: skip
@@ -197,7 +199,7 @@ def test_possible_parameters_are_accepted(values):
 
 RULED = {"Judge": "JUDGE", "JudgeModelId": "JUDGE_MODEL_ID", "Vendors": "VENDORS", "RateLimits": "RATE_LIMITS"}
 RULED |= {"ExternalScanners": "EXTERNAL_SCANNERS", "AddressShare": "ADDRESS_SHARE", "MaxActive": "MAX_ACTIVE"}
-RULED |= {"GitHubApiUrl": "GITHUB_API_URL"}
+RULED |= {"GitHubApiUrl": "GITHUB_API_URL", "GitHubClientId": "GITHUB_CLIENT_ID"}
 RUNNING = {"STAGE": "prod", "TABLE_NAME": "t", "BUCKET_NAME": "b", "QUEUE_URL": "q", "SECRET_ID": "s"}
 RUNNING |= {"ALLOW_UPLOADS": "false", "MAX_ACTIVE": "1", "AWS_REGION": "us-east-1"}
 

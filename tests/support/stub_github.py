@@ -21,6 +21,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.support.loopback import LoopbackServer
+from tests.support.stub_login import StubLogin
 from tests.support.stub_repo import StubRepo, blob_of, sha_of
 from tests.support.tarballs import Member, packed, tar
 
@@ -76,6 +77,7 @@ class StubGitHub(LoopbackServer):
         super().__init__(app)
         self.repos: dict[str, StubRepo] = {}
         self.renamed: dict[str, StubRepo] = {}
+        self.login = StubLogin()
         self.asked: list[Asked] = []
         self.limit, self.remaining, self.resets_at = 5000, 4999, int(time.time()) + 1800
         self.retry_after = 77
@@ -175,7 +177,12 @@ class StubGitHub(LoopbackServer):
         """GitHub's paths, taken apart by hand: a parameter may contain slashes."""
         match request.path.strip("/").split("/"):
             case ["repositories", number]:
-                return "repo", lambda: self._repo(next(r for r in self.repos.values() if r.id == int(number)))
+                repo = self.login.leads_to or next(r for r in self.repos.values() if r.id == int(number))
+                return "repo", lambda: self._repo(repo, **self.login.permissions(request, repo))
+            case ["login", "device", "code"]:
+                return "device", lambda: self.login.open(request)
+            case ["login", "oauth", "access_token"]:
+                return "token", lambda: self.login.poll(request)
             case ["_codeload", owner, name, sha]:
                 return "codeload", lambda: self._named(f"{owner}/{name}", self._codeload, sha)
             case ["repos", owner, name, *rest]:
@@ -217,7 +224,7 @@ class StubGitHub(LoopbackServer):
             return self._json({"message": "Not Found"}, 404)
         return await handle(repo, *args)
 
-    async def _repo(self, repo: StubRepo) -> web.Response:
+    async def _repo(self, repo: StubRepo, **more: Any) -> web.Response:
         owner, name = repo.full_name.split("/")
         return self._json(
             {
@@ -230,6 +237,7 @@ class StubGitHub(LoopbackServer):
                 "pushed_at": repo.pushed_at,
                 "archived": repo.archived,
                 "stargazers_count": repo.stars,
+                **more,
             }
         )
 

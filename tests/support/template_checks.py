@@ -362,6 +362,7 @@ _EXAMPLES = {
     "WEBHOOK_LOOPBACK": "false",
     "ALLOW_UPLOADS": "true",
     "GITHUB_API_URL": "https://api.github.com",
+    "GITHUB_CLIENT_ID": "Ov23liABCDEFGHIJKLMN",
     "VENDORS": "octocat:583231",
     "JUDGE": "bedrock",
     "BEDROCK_ENDPOINT_URL": "",

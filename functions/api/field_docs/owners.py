@@ -32,6 +32,15 @@ _TOKEN: Docs = {
     "expiresAt": ("When it ends, in UTC.", TIME),
 }
 
+_DEVICE_ID = "k3Jt7xV9bN1mC5qW2eR4yU6iO8pA0sD1fG3hL5zX7cB"
+_DEVICE: Docs = {
+    "repo": _REPO["repo"],
+    "userCode": ("The code to enter on GitHub.", "WDJB-MJHT"),
+    "verificationUri": ("Where to enter it.", "https://github.com/login/device"),
+    "expiresAt": ("Until when the code can be entered, in UTC.", TIME),
+    "intervalSeconds": ("How long to wait before asking again.", 5),
+}
+
 FIELDS: SchemaDocs = {
     "UploadToken": {"uploadToken": ("The token of an upload: sent the current one, received the new one.", HASH)},
     "Deprecation": {
@@ -50,6 +59,13 @@ FIELDS: SchemaDocs = {
         "expiresAt": ("Until when the challenge can be met, in UTC.", TIME),
     },
     "ProofBody": {"challengeId": ("As the challenge was answered.", "x8Qm2vR4kT6wZ1nB3cD5fG7hJ9lP0sA2eU4iO6yW8qE")},
+    "DeviceOpened": {
+        **_DEVICE,
+        "repoId": _REPO["repoId"],
+        "deviceId": ("A secret of yours: it is exchanged for the token.", _DEVICE_ID),
+    },
+    "DevicePending": _DEVICE,
+    "DeviceProofBody": {"deviceId": ("As the start of the sign-in was answered.", _DEVICE_ID)},
     "NewOwnerToken": {
         **_REPO,
         **_TOKEN,
