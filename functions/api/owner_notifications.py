@@ -9,8 +9,8 @@ from msgspec import Meta
 from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
-from shared.notifications.events import StoredEvent, get_events_of_repo
-from shared.notifications.targets import WebhookTarget, find_target, remove_target, set_target
+from shared.notifications.events import StoredEvent
+from shared.notifications.targets import WebhookTarget, find_target, get_events_of_owner, remove_target, set_target
 from shared.records.owners import Owner
 from shared.storage.webhook_client import LONGEST_URL
 
@@ -55,13 +55,13 @@ class WebhookRemoved(msgspec.Struct, frozen=True):
 
 @operation("The webhook of a repository and its last deliveries", gives=NotificationSettings, owned=True)
 async def show_notifications(request: Request, owner: Owner) -> Answer:
-    target, events = await find_target(owner.repo_id), await get_events_of_repo(owner.repo, SHOWN)
+    target, events = await find_target(owner.repo_id), await get_events_of_owner(owner, SHOWN)
     return Answer(
         NotificationSettings(
             repo=owner.repo,
             webhook=_webhook(target) if target else None,
             feed=f"/feeds/owners/{owner.repo}",
-            deliveries=[_delivery(one) for one in events if _is_owners(one, owner)],
+            deliveries=[_delivery(one) for one in events],
         )
     )
 
@@ -91,20 +91,14 @@ def _webhook(target: WebhookTarget) -> Webhook:
     return Webhook(url=target.url, created_at=target.created_at)
 
 
-def _is_owners(stored: StoredEvent, owner: Owner) -> bool:
-    """Who registered the name of a repository anew sees no deliveries of the one before."""
-    return stored.event.repo_id in (None, owner.repo_id)
-
-
 def _delivery(stored: StoredEvent) -> DeliveryStatus:
     event = stored.event
-    waiting = "waiting" if stored.due_at else "not sent"
     return DeliveryStatus(
         id=event.id,
         type=event.type,
         at=event.at,
         skill_name=event.skill_name,
-        status="delivered" if stored.delivered_at else "failed" if stored.failed_at else waiting,
+        status=stored.status,
         attempts=stored.attempts,
         next_attempt_at=stored.due_at,
         error=stored.error,

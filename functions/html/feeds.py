@@ -12,17 +12,10 @@ from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.notifications.events import RepoEvent, get_events_of_repo
 from shared.records.skills import Skill
 from shared.web.atom import MEDIA_TYPE, FeedEntry, atom_feed
+from shared.web.labels import EVENT_LABELS
 
 ENTRIES = 50
 _REPO = re.compile(r"[A-Za-z0-9_-]{1,100}/[A-Za-z0-9._-]{1,100}", re.ASCII)
-TITLES = {
-    "submission.published": "Published",
-    "submission.rejected": "Rejected",
-    "submission.blocked": "Blocked",
-    "submission.held": "On hold",
-    "skill.changed_hands": "Changed hands",
-    "skill.restored": "Restored",
-}
 
 
 async def of_owner(request: Request) -> Answer:
@@ -70,7 +63,7 @@ def _of_event(event: RepoEvent) -> FeedEntry:
     version = f" {event.version}" if event.version else ""
     run = f"/runs/{event.run}" if event.run else ""
     path = f"/submissions/{event.submission_id}{run}" if event.submission_id else f"/skills/{quote(event.skill_name)}"
-    title = f"{TITLES[event.type]}: {event.skill_name}{version}"
+    title = f"{EVENT_LABELS[event.type]}: {event.skill_name}{version}"
     return FeedEntry(event.id, title, event.at, path, event.reason or title)
 
 

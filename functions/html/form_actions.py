@@ -17,6 +17,8 @@ class Flash(NamedTuple):
     typed: Mapping[str, str] = {}
     status: int = 200
     secret: str | None = None  # shown once
+    webhook_secret: str | None = None  # shown once
+    problems: Mapping[str, str] = {}  # by field, shown below it
 
 
 S = TypeVar("S")

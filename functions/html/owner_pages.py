@@ -28,12 +28,15 @@ from shared.marketplace.owned import list_owned
 from shared.marketplace.skill_store import get_versions
 from shared.moderation import owner_decisions
 from shared.moderation.appeals import Objection, open_appeal
+from shared.notifications.events import StoredEvent
+from shared.notifications.targets import find_target, get_events_of_owner, remove_target, set_target
 from shared.records.appeals import APPEALABLE, AppealState
 from shared.records.submissions import State
 from shared.submissions.submission_store import get_history
 from shared.web import views
 
 SHOWN = 50
+DELIVERIES_SHOWN = 10  # and every dead end among the last 50
 VERSION_VERBS = {"withdraw": owner_decisions.withdraw, "restore": owner_decisions.restore}
 SKILL_VERBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "rescan": owner_decisions.rescan_now,
@@ -44,7 +47,12 @@ SKILL_VERBS: dict[str, Callable[..., Awaitable[Any]]] = {
 async def show_mine(request: Request, session: OwnerSession, flash: Flash) -> Answer:
     bound_to = f"owned by {session.owner.repo}"
     after = await read_cursor(request.query.get("cursor"), bound_to)
-    mine, tokens = await asyncio.gather(list_owned(session.owner, SHOWN, after), get_owner_tokens(session.owner))
+    mine, tokens, target, events = await asyncio.gather(
+        list_owned(session.owner, SHOWN, after),
+        get_owner_tokens(session.owner),
+        find_target(session.owner.repo_id),
+        get_events_of_owner(session.owner, SHOWN),
+    )
     skills = [each.skill for each in mine.owned if each.skill]
     versions = await asyncio.gather(*(get_versions(skill.name) for skill in skills))
     cursor = await make_cursor(mine.next_position, bound_to)
@@ -58,6 +66,8 @@ async def show_mine(request: Request, session: OwnerSession, flash: Flash) -> An
         mine=mine,
         versions={skill.name: found for skill, found in zip(skills, versions, strict=True)},
         tokens=tokens,
+        target=target,
+        deliveries=_shown_deliveries(events),
         next_url=url_with(request, cursor=cursor) if cursor else None,
     )
 
@@ -143,6 +153,26 @@ async def change_tokens(request: Request) -> Answer:
     return await show_mine(request, session, Flash(done="Token created.", secret=issued.secret))
 
 
+async def change_webhook(request: Request) -> Answer:
+    """The secret of a new one is shown on the page that answers, and never again."""
+
+    async def remove(session: OwnerSession, form: dict[str, str]) -> str:
+        await remove_target(session.owner)
+        return "webhook-removed"
+
+    form = request.form()
+    if form.get("action") == "remove":
+        return await act_as_owner(request, HOME, show_mine, remove)
+    session = await signed_in_owner(request)
+    try:
+        await count_owner_action(session.owner)
+        _, secret = await set_target(session.owner, form.get("url", ""))
+    except RequestError as error:
+        flash = Flash(problems={"url": str(error)}, typed=form, status=STATUS[type(error)])
+        return await show_mine(request, session, flash)
+    return await show_mine(request, session, Flash(done="Webhook set.", webhook_secret=secret))
+
+
 ROUTES: dict[str, Route] = {
     "GET /owner": owned_page(show_mine, "cursor"),
     "GET /owner/submissions/{id}": owned_page(show_submission),
@@ -155,6 +185,7 @@ ROUTES: dict[str, Route] = {
     "POST /owner/submissions/{id}": change_submission,
     "POST /owner/skills": change_skill,
     "POST /owner/tokens": change_tokens,
+    "POST /owner/webhook": change_webhook,
 }
 
 
@@ -166,6 +197,10 @@ def _objections(form: dict[str, str]) -> list[Objection]:
         if name.startswith("why-") and "@" in name and text.strip()
     ]
     return [*found, *([Objection(form["why"])] if form.get("why", "").strip() else [])]
+
+
+def _shown_deliveries(events: list[StoredEvent]) -> list[StoredEvent]:
+    return [event for place, event in enumerate(events) if place < DELIVERIES_SHOWN or event.failed_at]
 
 
 def _distinct(findings: Any) -> list[Any]:

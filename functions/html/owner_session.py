@@ -31,6 +31,7 @@ DONE = {
     "undeprecate": "No longer deprecated.",
     "transfer": "Transferred. Submit the other repository to publish new versions.",
     "revoke": "Token revoked. Its sessions have ended.",
+    "webhook-removed": "Webhook removed. Nothing more is sent to it.",
 }
 T = TypeVar("T")
 ShowOwned = Callable[[Request, OwnerSession, Flash], Awaitable[Answer]]

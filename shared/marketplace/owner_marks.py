@@ -1,5 +1,6 @@
 """What owners set on their skills: withdrawn, deprecated, transferred. Fields, not states: no submission moves. Each is
-one transaction, guarded by the skill's version, and includes the caller's own writes, such as the audit entry."""
+one transaction, guarded by the skill's version, with the event for its owner and the caller's own writes, such as the
+audit entry."""
 
 from collections.abc import Sequence
 
@@ -9,11 +10,16 @@ from shared.db import now
 from shared.errors import ConditionFailed, Conflict, LostLease
 from shared.marketplace.skill_admin import changed_meanwhile, next_record, transact_change
 from shared.marketplace.skill_store import skill_writes
+from shared.notifications.events import EventType, event_puts, skill_event
 from shared.records.skills import Deprecation, Skill
 from shared.records.submissions import ACTIVE_STATES, Submission, touch
 from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Key, Put, Write
 from shared.submissions.submission_store import commit, find_submission
+
+# Why something was undone is for the audit log: what is told is public.
+RESTORED = "Its owner restored it."
+UNDEPRECATED = "Its owner undid the deprecation."
 
 
 class Transfer(msgspec.Struct, frozen=True, rename="camel"):
@@ -28,24 +34,26 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel"):
 async def withdraw_skill(skill: Skill, reason: str, also: Sequence[Write]) -> Skill:
     if skill.is_withdrawn:
         raise Conflict(f"The skill {skill.name} is withdrawn already.", code="nothing_to_change")
-    return await _change(skill, next_record(skill, withdrawn=reason), also)
+    return await _change(skill, next_record(skill, withdrawn=reason), EventType.WITHDRAWN, reason, also)
 
 
 async def restore_skill(skill: Skill, also: Sequence[Write]) -> Skill:
     if not skill.is_withdrawn:
         raise Conflict(f"The skill {skill.name} is not withdrawn.", code="nothing_to_change")
-    return await _change(skill, next_record(skill, withdrawn=None), also)
+    return await _change(skill, next_record(skill, withdrawn=None), EventType.RESTORED, RESTORED, also)
 
 
 async def deprecate_skill(skill: Skill, sentence: str, successor: str | None, also: Sequence[Write]) -> Skill:
     """Again with another sentence or successor replaces them."""
-    return await _change(skill, next_record(skill, deprecated=Deprecation(sentence, now(), successor)), also)
+    after = next_record(skill, deprecated=Deprecation(sentence, now(), successor))
+    told = f"{sentence.rstrip('.')}. Use {successor} instead." if successor else sentence
+    return await _change(skill, after, EventType.DEPRECATED, told, also)
 
 
 async def undeprecate_skill(skill: Skill, also: Sequence[Write]) -> Skill:
     if skill.deprecated is None:
         raise Conflict(f"The skill {skill.name} is not deprecated.", code="nothing_to_change")
-    return await _change(skill, next_record(skill, deprecated=None), also)
+    return await _change(skill, next_record(skill, deprecated=None), EventType.UNDEPRECATED, UNDEPRECATED, also)
 
 
 async def transfer_skill(
@@ -54,7 +62,9 @@ async def transfer_skill(
     """`target`: what is published under the new name already. The submission of the old name keeps its state; it is not
     reopened by new content any more."""
     after = next_record(skill, transferred_to=to_name)
-    writes: list[Write] = [*skill_writes(skill, after), *also, _transfer_put(Transfer(skill.name, to_name, repo_id))]
+    told = event_puts(skill_event(after, EventType.TRANSFERRED, now(), f"Transferred to {to_name}."))
+    transfer = _transfer_put(Transfer(skill.name, to_name, repo_id))
+    writes: list[Write] = [*skill_writes(skill, after), *told, *also, transfer]
     if target:
         writes += skill_writes(target, next_record(target, transferred_from=skill.name))
     submission = await find_submission(skill.submission_id)
@@ -76,8 +86,9 @@ def decode_transfer(doc: str) -> Transfer:
 _TRANSFER = msgspec.json.Decoder(Transfer)
 
 
-async def _change(before: Skill, after: Skill, also: Sequence[Write]) -> Skill:
-    await transact_change([*skill_writes(before, after), *also])
+async def _change(before: Skill, after: Skill, type_: EventType, reason: str, also: Sequence[Write]) -> Skill:
+    told = event_puts(skill_event(after, type_, now(), reason))
+    await transact_change([*skill_writes(before, after), *told, *also])
     return after
 
 

@@ -12,7 +12,7 @@ from shared.db import get_github, get_kv, get_secrets, now
 from shared.errors import ConditionFailed, Deferred, Unavailable
 from shared.marketplace.repo_health_store import RepoHealth, RepoStatus, store_swept, sweep_repo
 from shared.marketplace.skill_store import get_page_of_names, read_skills, skill_writes
-from shared.notifications.events import CHANGED_HANDS, RESTORED, event_puts, skill_event
+from shared.notifications.events import EventType, event_puts, skill_event
 from shared.records.skills import Skill
 from shared.storage.kv import Write
 from shared.submissions.repo_watch import (
@@ -196,8 +196,8 @@ def _writes(before: Skill, after: Skill, source: str) -> list[Write]:
     writes = skill_writes(before, after)
     if before.changed_hands == after.changed_hands:
         return writes
-    type_, reason = (CHANGED_HANDS, TAKEN_OVER) if after.changed_hands else (RESTORED, LED_BACK)
-    return [*writes, *event_puts(skill_event(after, type_, source, now(), reason))]
+    type_, reason = (EventType.CHANGED_HANDS, TAKEN_OVER) if after.changed_hands else (EventType.RESTORED, LED_BACK)
+    return [*writes, *event_puts(skill_event(after, type_, now(), reason, source))]
 
 
 async def _enrol(state: SweepState) -> tuple[SweepState, int]:

@@ -26,6 +26,7 @@ from shared.marketplace.external_scan_dispatch import configured_scanners
 from shared.marketplace.external_scan_store import scan_requests
 from shared.marketplace.skill_index import try_to_index
 from shared.marketplace.skill_store import alias_removal, get_skill, get_versions, skill_writes, version_update
+from shared.notifications.events import EventType, RepoEvent, event_puts, skill_event
 from shared.records.skills import Skill, SkillVersion, version_metadata_of
 from shared.records.submissions import CATEGORIES, Change, State, Submission, move
 from shared.storage.kv import Put, Write
@@ -200,10 +201,20 @@ async def _mark(
     # Another version may become current, and the blocklist may name its content.
     unlisted = await unlisted_checks(block_target(after)) if not after.is_yanked and not skill.is_blocked else []
     requests = await _requests_after(skill, after)
-    await transact_change([*skill_writes(skill, after), version_update(marked), *unlisted, *requests, *also])
+    told = event_puts(_marking_event(after, marked))
+    await transact_change([*skill_writes(skill, after), version_update(marked), *unlisted, *requests, *told, *also])
     if after.unindexed_since:
         await try_to_index(after)
     return after
+
+
+def _marking_event(skill: Skill, version: SkillVersion) -> RepoEvent | None:
+    """Its owner is told of a yank by an operator too."""
+    by = "its owner" if version.yanked_by else "an operator"
+    type_, reason = EventType.VERSION_RESTORED, "It can be installed again."
+    if version.is_yanked:
+        type_, reason = EventType.VERSION_WITHDRAWN, f"Withdrawn by {by}: {version.yank_reason or 'no reason given'}"
+    return skill_event(skill, type_, now(), reason, version=version.version)
 
 
 async def _requests_after(before: Skill, after: Skill) -> list[Put]:

@@ -16,6 +16,7 @@ from shared.evidence.appeal_store import answering_writes, get_appeal, opening_w
 from shared.evidence.receipt_store import Receipt, deciding_places, find_receipt
 from shared.moderation.owner_decisions import get_owned_submission
 from shared.moderation.submission_decisions import approve, requeue, role_for
+from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
 from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
 from shared.records.owners import Owner
 from shared.records.submissions import Submission
@@ -55,8 +56,9 @@ async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Obj
         points=_points_of(objections, receipt),
     )
     audit = audit_put(owner, "appeal", submission.id, f"{len(appeal.points)} points")
+    told = event_puts(_event_of(appeal, submission))
     try:
-        await get_kv().transact(lambda: [*opening_writes(appeal), audit])
+        await get_kv().transact(lambda: [*opening_writes(appeal), *told, audit])
     except ConditionFailed as error:
         raise Conflict(
             "There is an open appeal about this content. Wait for its answer.", code="appeal_open"
@@ -77,7 +79,7 @@ async def answer_appeal(
         raise InvalidRequest("`overturned` has the places of points of this appeal, from 0.", code="invalid_points")
     after = answered(appeal, overturned, text, by.name, now())
     audit = audit_put(by, f"answer appeal: {after.state}", submission.id, text)
-    writes = [*answering_writes(appeal, after), audit]
+    writes = [*answering_writes(appeal, after), *event_puts(_event_of(after, submission)), audit]
     receipt = await find_receipt(submission)
     try:
         if not _is_cleared(submission, receipt, after):
@@ -94,6 +96,17 @@ async def answer_appeal(
 def role_to_answer(submission: Submission) -> str:
     """Upholding is for reviewers; overturning is an approval, and needs the role for that."""
     return role_for(submission)
+
+
+def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
+    return submission_event(
+        submission,
+        f"{submission.id}-appeal-{appeal.id}-{appeal.record_version}",
+        EventType.APPEAL_OPENED if appeal.state is AppealState.OPEN else EventType.APPEAL_ANSWERED,
+        at=appeal.answered_at or appeal.opened_at,
+        state=appeal.state,
+        reason=appeal.answer,
+    )
 
 
 def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal) -> bool:

@@ -5,26 +5,45 @@ until its owner's webhook has it, and stays in the feed of the repository for 90
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
 from shared.db import get_kv
 from shared.records.skills import Skill
-from shared.records.submissions import ACTIVE_STATES, CATEGORY_OF, Change
+from shared.records.submissions import ACTIVE_STATES, CATEGORY_OF, Change, Submission
 from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import Key, Put, Query, Row, query_shards, shard_of
 
 EVENT_TTL = timedelta(days=90)
 LONGEST_REASON = 500
-TYPES = {
-    "published": "submission.published",
-    "rejected": "submission.rejected",
-    "blocked": "submission.blocked",
-    "onHold": "submission.held",
-}
-CHANGED_HANDS, RESTORED = "skill.changed_hands", "skill.restored"
 _DUE = "due:event"
+
+
+class EventType(StrEnum):
+    PUBLISHED = "submission.published"
+    REJECTED = "submission.rejected"
+    BLOCKED = "submission.blocked"
+    HELD = "submission.held"
+    CHANGED_HANDS = "skill.changed_hands"
+    WITHDRAWN = "skill.withdrawn"
+    RESTORED = "skill.restored"  # no longer withdrawn, or its repository leads back
+    DEPRECATED = "skill.deprecated"
+    UNDEPRECATED = "skill.undeprecated"
+    TRANSFERRED = "skill.transferred"
+    VERSION_WITHDRAWN = "version.withdrawn"  # by its owner or an operator
+    VERSION_RESTORED = "version.restored"
+    APPEAL_OPENED = "appeal.opened"
+    APPEAL_ANSWERED = "appeal.answered"
+
+
+TYPES = {
+    "published": EventType.PUBLISHED,
+    "rejected": EventType.REJECTED,
+    "blocked": EventType.BLOCKED,
+    "onHold": EventType.HELD,
+}
 
 
 class RepoEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -53,6 +72,11 @@ class StoredEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     failed_at: datetime | None = None  # for good
     error: str | None = None  # of the last attempt
 
+    @property
+    def status(self) -> str:
+        waiting = "waiting" if self.due_at else "not sent"
+        return "delivered" if self.delivered_at else "failed" if self.failed_at else waiting
+
 
 class DueEvents(NamedTuple):
     events: list[StoredEvent]
@@ -62,26 +86,56 @@ class DueEvents(NamedTuple):
 def decision_event(change: Change) -> RepoEvent | None:
     """None for a move within a run, and for uploads, which have no owner."""
     submission = change.after
-    if not change.entries or submission.state in ACTIVE_STATES or submission.repo_url is None:
+    if not change.entries or submission.state in ACTIVE_STATES:
         return None
     category = CATEGORY_OF[submission.state]
-    return RepoEvent(
-        id=f"{submission.id}-{submission.seq}",
-        type=TYPES[category],
+    return submission_event(
+        submission,
+        f"{submission.id}-{submission.seq}",
+        TYPES[category],
         at=submission.updated_at,
+        state=submission.state,
+        reason=submission.reason,
+        version=submission.published_version if category == "published" else None,
+    )
+
+
+def submission_event(
+    submission: Submission,
+    id_: str,
+    type_: EventType,
+    *,
+    at: datetime,
+    state: str,
+    reason: str | None,
+    version: str | None = None,
+) -> RepoEvent | None:
+    """For the owner of its repository; None for uploads."""
+    if submission.repo_url is None:
+        return None
+    return RepoEvent(
+        id=id_,
+        type=type_,
+        at=at,
         repo=repo_of(submission.source),
         skill_name=submission.skill_name,
         repo_id=submission.repo_id,
         submission_id=submission.id,
         run=submission.run or None,
-        state=submission.state,
-        reason=(submission.reason or "")[:LONGEST_REASON] or None,
-        version=submission.published_version if category == "published" else None,
+        state=state,
+        reason=(reason or "")[:LONGEST_REASON] or None,
+        version=version,
     )
 
 
-def skill_event(skill: Skill, type_: str, source: str, at: datetime, reason: str) -> RepoEvent:
-    """About a published skill, for the owner whose repository it was published from."""
+def skill_event(
+    skill: Skill, type_: EventType, at: datetime, reason: str, source: str | None = None, version: str | None = None
+) -> RepoEvent | None:
+    """About a published skill, for the owner whose repository it was published from; None for uploads. `source`: where
+    that repository is known under another name."""
+    source = source or skill.repo_url
+    if source is None:
+        return None
     return RepoEvent(
         id=f"{skill.name}-{type_}-{skill.record_version}".lower().replace("/", "."),
         type=type_,
@@ -89,8 +143,8 @@ def skill_event(skill: Skill, type_: str, source: str, at: datetime, reason: str
         repo=repo_of(source),
         skill_name=skill.name,
         repo_id=skill.repo_id,
-        reason=reason,
-        version=skill.current_version,
+        reason=reason[:LONGEST_REASON],
+        version=version or skill.current_version,
     )
 
 

@@ -11,7 +11,7 @@ from shared.access.audit import audit_put
 from shared.access.signing import sign
 from shared.db import get_kv, get_settings, now
 from shared.errors import Conflict, Unavailable
-from shared.notifications.events import RepoEvent
+from shared.notifications.events import RepoEvent, StoredEvent, get_events_of_repo
 from shared.records.owners import Owner
 from shared.storage.documents import encode, parse_each
 from shared.storage.kv import Delete, Key, Put
@@ -67,6 +67,12 @@ async def find_targets(events: Iterable[RepoEvent]) -> dict[str, WebhookTarget]:
     docs = await _read({_key(repo_id) for repo_id in wanted.values() if repo_id})
     targets = {target.repo_id: target for target in parse_each(docs, _TARGET)[0]}
     return {id_: targets[repo_id] for id_, repo_id in wanted.items() if repo_id in targets}
+
+
+async def get_events_of_owner(owner: Owner, limit: int) -> list[StoredEvent]:
+    """Who registered the name of a repository anew sees no deliveries of the one before."""
+    events = await get_events_of_repo(owner.repo, limit)
+    return [stored for stored in events if stored.event.repo_id in (None, owner.repo_id)]
 
 
 async def secret_of(target: WebhookTarget) -> str:

@@ -107,6 +107,22 @@ REPORT_TYPES = {
     "license": "License or copyright violation",
     "other": "Other",
 }
+EVENT_LABELS = {  # what owners are told
+    "submission.published": "Published",
+    "submission.rejected": "Rejected",
+    "submission.blocked": "Blocked",
+    "submission.held": "On hold",
+    "skill.changed_hands": "Changed hands",
+    "skill.withdrawn": "Withdrawn",
+    "skill.restored": "Restored",
+    "skill.deprecated": "Deprecated",
+    "skill.undeprecated": "No longer deprecated",
+    "skill.transferred": "Transferred",
+    "version.withdrawn": "Version withdrawn",
+    "version.restored": "Version restored",
+    "appeal.opened": "Appeal opened",
+    "appeal.answered": "Appeal answered",
+}
 REPO_HEALTH = {"ONLINE": "Online", "OFFLINE": "Unavailable", "STALE": "Online, no commits for a year"}
 UNKNOWN = "—"
 _DAY = 86400

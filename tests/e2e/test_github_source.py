@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import http.client
-import json
 import random
 import re
 import time
@@ -12,10 +11,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from aiohttp import web
 
-from tests.support.loopback import LoopbackServer
 from tests.support.platform import Platform, eventually
+from tests.support.receiver import Receiver
 from tests.support.stub_github import StubGitHub
 from tests.support.tarballs import Member, packed, tar
 
@@ -271,24 +269,6 @@ def open_gate(github) -> None:
     connection.request("GET", "/repos/acme/waiting")
     assert connection.getresponse().status == 200
     connection.close()
-
-
-class Receiver(LoopbackServer):
-    """An owner's webhook."""
-
-    def __init__(self) -> None:
-        app = web.Application()
-        app.router.add_post("/hook", self._answer)
-        super().__init__(app)
-        self.events: list[dict] = []
-        self.headers: list[dict[str, str]] = []
-        self.bodies: list[bytes] = []
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        self.bodies.append(await request.read())
-        self.headers.append(dict(request.headers))
-        self.events.append(json.loads(self.bodies[-1]))
-        return web.Response(status=204)
 
 
 def test_an_owner_is_told_and_a_repository_that_changes_hands_is_held_within_a_tick(quick_platform, github):

@@ -1,5 +1,5 @@
 """An owner in a real browser, against the running platform and the stub GitHub: prove, submit, be rejected, appeal, be
-overturned, published; deprecate; withdraw."""
+overturned, published; deprecate; withdraw; be told of all that by a webhook."""
 
 import json
 import subprocess
@@ -9,9 +9,11 @@ import pytest
 from playwright.sync_api import expect
 
 from shared.access.owners import PROOF_PATH
+from shared.notifications.delivery import signature_of
 from tests.support.browser import browser as open_browser
 from tests.support.browser_tab import Tab, sign_in, violations
 from tests.support.platform import Platform, eventually
+from tests.support.receiver import Receiver
 from tests.support.stub_github import StubGitHub
 from tests.support.stub_login import CLIENT_ID
 
@@ -37,9 +39,17 @@ def github():
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory, github):
-    running = Platform.start(tmp_path_factory.mktemp("owners"), GITHUB_API_URL=github.url, GITHUB_CLIENT_ID=CLIENT_ID)
+    settings = {"GITHUB_API_URL": github.url, "GITHUB_CLIENT_ID": CLIENT_ID, "WEBHOOK_LOOPBACK": "true"}
+    # Notifications are due every six seconds.
+    running = Platform.start(tmp_path_factory.mktemp("owners"), TIME_SCALE="0.1", **settings)
     yield running
     running.kill()
+
+
+@pytest.fixture
+def receiver():
+    with Receiver() as running:
+        yield running
 
 
 def submitted(platform, name: str, *states: str) -> dict:
@@ -82,6 +92,29 @@ def confirm(page, card, summary: str, button: str, why: str) -> None:
     details.get_by_role("button", name=button).first.click()
 
 
+def set_webhook(page, receiver: Receiver) -> str:
+    """First an address that is refused, then the right one. Its secret is shown once."""
+    page.fill("#webhook-url", "ftp://hooks.example.org/x")
+    page.click("button:text('Set webhook')")
+    expect(page.locator("#webhook-url-problem")).to_contain_text("must begin with https://")
+    expect(page.locator("#webhook-url")).to_have_value("ftp://hooks.example.org/x")
+    assert violations(page) == []
+    page.fill("#webhook-url", f"{receiver.url}/hook")
+    page.click("button:text('Set webhook')")
+    secret = page.locator("#webhook-secret").inner_text()
+    assert violations(page) == []
+    page.goto(page.url.partition("/owner")[0] + "/owner")
+    expect(page.locator("#notifications")).to_contain_text(f"{receiver.url}/hook")
+    expect(page.locator("#webhook-secret")).to_have_count(0)
+    return secret
+
+
+def shows_delivered(page, platform, *labels: str) -> bool:
+    page.goto(f"{platform.url}/owner")
+    rows = page.locator("#notifications tbody tr").all_inner_texts()
+    return all(any(row.startswith(f"{label}\t") and "Delivered" in row for row in rows) for label in labels)
+
+
 def exported_false_alarms(platform) -> list[dict]:
     """As `make false-alarms` prints them."""
     command = [sys.executable, "-m", "local", "false-alarms"]
@@ -90,14 +123,15 @@ def exported_false_alarms(platform) -> list[dict]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-def test_an_owner_proves_appeals_deprecates_and_withdraws(browser, platform, github):
+def test_an_owner_proves_appeals_deprecates_and_withdraws(browser, platform, github, receiver):
     github.repo(REPO, FILES)
     leaks, greeter = submitted(platform, "leaks", "TIER1_FAILED"), submitted(platform, "greeter", "PUBLISHED")
     owner, reviewer = (Tab(browser.new_context(viewport={"width": 1280, "height": 900})) for _ in range(2))
     page = owner.page
     proven(page, platform, github)
-    owner.problems.clear()  # the answers that are refused on purpose
     assert violations(page) == []
+    secret = set_webhook(page, receiver)
+    owner.problems.clear()  # the answers that are refused on purpose
 
     page.goto(f"{platform.url}/owner/submissions/{leaks['id']}")
     assert violations(page) == []
@@ -138,6 +172,15 @@ def test_an_owner_proves_appeals_deprecates_and_withdraws(browser, platform, git
     status, answer = platform.json("GET", f"/{REPO}/greeter/.well-known/agent-skills/index.json")
     assert (status, answer["error"]["code"]) == (403, "skill_withdrawn")
     assert platform.json("GET", f"/api/v1/submissions/{greeter['id']}")[1]["state"] == "PUBLISHED"  # no move
+
+    told = ("Withdrawn", "Deprecated", "Published", "Appeal answered", "Appeal opened")
+    eventually(lambda: shows_delivered(page, platform, *told), 60)
+    assert violations(page) == []
+    assert {"skill.withdrawn", "appeal.answered"} <= {event["type"] for event in receiver.events}
+    stamp, signature = (receiver.headers[0][f"x-vskill-{name}"] for name in ("timestamp", "signature"))
+    assert signature == f"v1={signature_of(secret, stamp, receiver.bodies[0])}"
+    page.click("button:text('Remove webhook')")
+    expect(page.locator(".banner.good")).to_contain_text("Webhook removed")
 
     page.click("button:text('Sign out')")
     expect(page.get_by_role("heading", name="Prove a repository")).to_be_visible()

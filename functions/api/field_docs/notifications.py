@@ -45,7 +45,10 @@ FIELDS: SchemaDocs = {
     "WebhookRemoved": {"ok": ("Always true.", True)},
     "DeliveryStatus": {
         "id": ("Identifies the event; the same in the header `x-vskill-delivery`.", f"{SUBMISSION_ID}-5"),
-        "type": ("What happened.", "submission.published"),
+        "type": (
+            "What happened, such as `submission.rejected`, `skill.withdrawn` or `appeal.answered`.",
+            "submission.published",
+        ),
         "at": ("When it was decided, in UTC.", TIME),
         "skillName": ("The skill that it is about.", "acme/skills/pdf"),
         "status": ("`waiting`, `delivered`, `failed` after a day, or `not sent` without a webhook.", "delivered"),
