@@ -195,7 +195,7 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_commit_at: datetime | None
     github_stars: int | None
     repo_url: str | None
-    is_archived: bool
+    is_archived: bool | None
     head: Annotated[str | None, msgspec.Meta(description="The newest commit that was seen of the default branch.")]
     changed_hands: Annotated[bool, msgspec.Meta(description="The name leads to another repository than was scanned.")]
 
@@ -256,7 +256,7 @@ def health_of(skill: Skill, health: RepoHealth) -> HealthAnswer:
         last_commit_at=health.last_commit_at,
         github_stars=health.stars,
         repo_url=skill.repo_url,
-        is_archived=health.is_archived,
+        is_archived=None if health.repo_id is None else health.is_archived,
         head=health.head,
         changed_hands=skill.changed_hands,
     )

@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from shared.errors import Refused
 from shared.github.archive import Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder, SkillMdReader
-from shared.github.device_flow import DeviceFlow
 from shared.github.http import GetJson, GitHubHttp, Missing, Quota, RequestCache, api_path
 from shared.github.pins import SharedPins, replayed, unless_refused
 from shared.github.repo_cache import RepoCache
@@ -23,6 +22,9 @@ from shared.github.repos import RepoAnswer, is_repo_name, no_repo, repo_of_answe
 from shared.github.snapshots import Snapshot, Tree, TreeEntry
 from shared.storage.kv import Key
 from shared.storage.secret_store import Secrets
+
+if TYPE_CHECKING:
+    from shared.github.device_flow import DeviceFlow
 
 MAX_DISCOVERED = 1000
 _SHA = re.compile(r"[0-9a-f]{40}")
@@ -105,7 +107,9 @@ class GitHub:
         return (None if answer is None else repo_of_answer(answer)), new_etag
 
     @property
-    def device_flow(self) -> DeviceFlow:
+    def device_flow(self) -> "DeviceFlow":
+        from shared.github.device_flow import DeviceFlow  # here: only owners sign in
+
         return DeviceFlow(self._http)
 
     @property

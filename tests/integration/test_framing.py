@@ -12,7 +12,7 @@ from shared.errors import InvalidRequest
 from shared.evidence.block_evidence import read_evidence
 from shared.evidence.blocklist import find_block, list_blocks
 from shared.evidence.receipt_store import clearance_key, find_receipt, shared_clearance_key
-from shared.marketplace.reputation import get_reputation
+from shared.marketplace.reputation import Reputation, get_reputation
 from shared.marketplace.skill_store import find_skill
 from shared.moderation import skill_decisions, submission_decisions
 from shared.moderation.index_rebuild import rebuild_index
@@ -104,7 +104,7 @@ async def assert_untouched(env, original):
     assert skill.is_listed
     for name, source in ((original.skill_name, None), ("pdf", original.source), (original.skill_name, original.source)):
         found = await within(env, lambda n=name, s=source: get_reputation(n, s, skill.content_hash))
-        assert found == (None, None, None)
+        assert found == Reputation(entry=None, rejection=None, taint=None, changed_hands=False)
     page = await shown(env, skill.name)
     assert (page["isBlocked"], page["isTainted"]) == (False, False)
     assert page["content"]

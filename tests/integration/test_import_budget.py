@@ -17,7 +17,7 @@ BUDGETS = {
     "skills_api": 174,
     "registry": 188,
     "admin_api": 229,
-    "owner_api": 231,
+    "owner_api": 233,
     "owner_pages": 330,
     "webhooks": 153,
     "pages": 332,

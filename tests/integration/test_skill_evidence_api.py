@@ -16,6 +16,10 @@ from tests.support.stub_github import StubGitHub
 pytestmark = pytest.mark.usefixtures("function_env")
 
 UNTOLD = ("verdict", "score", "criticalCount", "reportUrl")
+HEALTH = {
+    *("status", "checkedAt", "lastCommitAt", "githubStars", "repoUrl"),
+    *("isArchived", "head", "changedHands"),
+}
 BADGES = [
     ({}, "scanned 1.0.0"),
     ({"cert_tier": "CERTIFIED", "current_version": "2.10.3"}, "certified 2.10.3"),
@@ -103,7 +107,8 @@ def test_the_health_of_a_repository_is_never_an_error_to_its_reader(monkeypatch,
     runtime.close()
     put(a_skill("acme/tools/pdf"))
     publish("greeter")
-    unknown = {"status": None, "checkedAt": None, "lastCommitAt": None, "githubStars": None}
+    unknown = dict.fromkeys(("status", "checkedAt", "lastCommitAt", "githubStars", "isArchived", "head"))
+    unknown |= {"changedHands": False}
     github = twice(lambda: read("acme/tools/pdf/repo-health"))
     assert (github.status, github.body) == (200, unknown | {"repoUrl": "https://github.com/acme/tools"})
     upload = twice(lambda: read("greeter/repo-health"))
@@ -117,9 +122,15 @@ def test_the_health_of_a_repository_is_asked_once_and_its_stars_are_in_every_lis
         runtime.close()
         put(a_skill("acme/tools/pdf"), a_skill("acme/gone/csv"))
         health = twice(lambda: read("acme/tools/pdf/repo-health")).body
-        assert set(health) == {"status", "checkedAt", "lastCommitAt", "githubStars", "repoUrl"}
+        assert set(health) == HEALTH
         assert (health["status"], health["githubStars"]) == ("ONLINE", 42)
-        assert twice(lambda: read("acme/gone/csv/repo-health")).body["status"] == "OFFLINE"
+        assert (health["isArchived"], health["head"], health["changedHands"]) == (
+            False,
+            None,
+            False,
+        )  # only the sweep asks for the head
+        gone = twice(lambda: read("acme/gone/csv/repo-health")).body
+        assert (gone["status"], gone["isArchived"], gone["head"]) == ("OFFLINE", None, None)
         assert {skill["name"]: skill["githubStars"] for skill in list_().body["skills"]} == {
             "acme/tools/pdf": 42,
             "acme/gone/csv": None,

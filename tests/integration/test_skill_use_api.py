@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from functions.admin_api import handler as admin_api
 from shared import runtime
 from shared.marketplace.community import list_reports
 from shared.marketplace.skill_admin import block_skill
-from tests.support.gateway_events import error_of
+from tests.support.gateway_events import call, error_of
+from tests.support.memory import ADMIN_TOKEN
 from tests.support.published_skills import list_, post, put, read, run
 from tests.support.stored_skills import a_skill
 
@@ -211,7 +213,7 @@ def test_a_hundred_names_and_none_are_answered_and_more_refused():
 # --- reports --------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_reaches_reviewers_and_costs_trust():
+def test_a_report_reaches_reviewers_and_costs_trust_once_one_of_them_confirms_it():
     put(a_skill("acme/tools/pdf"))
     before = list_().body["skills"][0]["trustScore"]
     answers = [
@@ -224,6 +226,15 @@ def test_a_report_reaches_reviewers_and_costs_trust():
     assert {report.id: report.skill_name for report in stored} == {
         answer.body["id"]: "acme/tools/pdf" for answer in answers
     }
+    assert list_().body["skills"][0]["trustScore"] == before
+    confirmed = call(
+        admin_api,
+        "POST /api/v1/admin/reports/{id}/confirm",
+        path={"id": answers[0].body["id"]},
+        body={"reason": "It does."},
+        headers={"authorization": f"Bearer {ADMIN_TOKEN}-reviewer"},
+    )
+    assert confirmed.status == 200
     assert list_().body["skills"][0]["trustScore"] == before - 5
 
 

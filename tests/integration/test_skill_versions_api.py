@@ -18,6 +18,7 @@ VERSION = {
     "contentHash": str,
     "diffSummary": str,
     "newPermissions": list,
+    "runUrl": str,
     "artifacts": dict,
 }
 
@@ -26,10 +27,11 @@ pytestmark = pytest.mark.usefixtures("function_env")
 
 @pytest.fixture
 def greeter():
-    """Three versions: a file changed, then one came and one went."""
-    token = publish("greeter", **{"notes.md": "one\ntwo\nthree\n"})["uploadToken"]
-    publish("greeter", token=token, **{"notes.md": "one\n2\nthree\n"})
-    publish("greeter", token=token, **{"more.md": "new"})
+    """Three versions: a file changed, then one came and one went. The id of their submission: each is a run of it."""
+    first = publish("greeter", **{"notes.md": "one\ntwo\nthree\n"})
+    publish("greeter", token=first["uploadToken"], **{"notes.md": "one\n2\nthree\n"})
+    publish("greeter", token=first["uploadToken"], **{"more.md": "new"})
+    return first["id"]
 
 
 def types_of(body):
@@ -49,6 +51,9 @@ def test_versions_are_listed_newest_first_with_exactly_these_fields(greeter):
         assert set(answer.body) == {"versions"}
         assert [types_of(version) for version in answer.body["versions"]] == [VERSION] * 3
         assert [version["version"] for version in answer.body["versions"]] == ["1.0.2", "1.0.1", "1.0.0"]
+        assert [version["runUrl"] for version in answer.body["versions"]] == [
+            f"/submissions/{greeter}/runs/{run}" for run in (3, 2, 1)
+        ]
     newest = answer.body["versions"][0]
     assert re.fullmatch(r"[0-9a-f]{64}", newest["contentHash"])
     datetime.fromisoformat(newest["createdAt"])
@@ -60,7 +65,7 @@ def test_one_version_has_its_own_text_and_files(greeter):
     assert answer.status == 200
     more = {"name": str, "sha": type(None), "content": str, "files": list}
     assert types_of(answer.body) == VERSION | more
-    assert answer.body["version"] == "1.0.0"
+    assert (answer.body["version"], answer.body["runUrl"]) == ("1.0.0", f"/submissions/{greeter}/runs/1")
     assert "Say hello" in answer.body["content"]
     assert [file["path"] for file in answer.body["files"]] == ["SKILL.md", "notes.md"]
     assert answer.body["files"][1]["size"] == 14

@@ -286,7 +286,8 @@ def test_the_content_of_a_blocked_skill_is_not_given_out():
     answer = twice(lambda: read("greeter"))
     skill = answer.body["skill"]
     assert answer.status == 200
-    assert types_of(skill) == DETAIL | UPLOAD | {"content": type(None), "blockReason": str}
+    untold = dict.fromkeys(("content", "trustScore", "certScore"), type(None))
+    assert types_of(skill) == DETAIL | UPLOAD | untold | {"blockReason": str}
     assert (skill["isBlocked"], skill["trustTier"], skill["blockReason"]) == (True, "T0", "It phones home.")
     assert "Say hello" not in str(answer.body)
     assert names_of(list_()) == []

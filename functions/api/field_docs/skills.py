@@ -154,7 +154,7 @@ FIELDS: SchemaDocs = {
         "skipped": ("Why it was not read as text; null if it was.", None),
     },
     "HealthAnswer": {
-        "isArchived": ("Its owner has archived it.", False),
+        "isArchived": ("Its owner has archived it; null: not known.", False),
         "head": ("The newest commit that was seen of the default branch; null: not known.", COMMIT),
         "changedHands": ("The name leads to another repository than was scanned.", False),
         "status": ("`ONLINE`, `STALE` without commits for long, or `OFFLINE`; null: not known yet.", "ONLINE"),
