@@ -8,7 +8,7 @@ import msgspec
 
 from shared.db import now
 from shared.errors import ConditionFailed, Conflict, LostLease
-from shared.marketplace.skill_admin import changed_meanwhile, next_record, transact_change
+from shared.marketplace.skill_admin import changed_meanwhile, despite_upkeep, next_record, transact_change
 from shared.marketplace.skill_store import skill_writes
 from shared.notifications.events import EventType, event_puts, skill_event
 from shared.records.skills import Deprecation, Skill
@@ -34,26 +34,26 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel"):
 async def withdraw_skill(skill: Skill, reason: str, also: Sequence[Write]) -> Skill:
     if skill.is_withdrawn:
         raise Conflict(f"The skill {skill.name} is withdrawn already.", code="nothing_to_change")
-    return await _change(skill, next_record(skill, withdrawn=reason), EventType.WITHDRAWN, reason, also)
+    return await _change(skill, EventType.WITHDRAWN, reason, also, withdrawn=reason)
 
 
 async def restore_skill(skill: Skill, also: Sequence[Write]) -> Skill:
     if not skill.is_withdrawn:
         raise Conflict(f"The skill {skill.name} is not withdrawn.", code="nothing_to_change")
-    return await _change(skill, next_record(skill, withdrawn=None), EventType.RESTORED, RESTORED, also)
+    return await _change(skill, EventType.RESTORED, RESTORED, also, withdrawn=None)
 
 
 async def deprecate_skill(skill: Skill, sentence: str, successor: str | None, also: Sequence[Write]) -> Skill:
     """Again with another sentence or successor replaces them."""
-    after = next_record(skill, deprecated=Deprecation(sentence, now(), successor))
     told = f"{sentence.rstrip('.')}. Use {successor} instead." if successor else sentence
-    return await _change(skill, after, EventType.DEPRECATED, told, also)
+    deprecated = Deprecation(sentence, now(), successor)
+    return await _change(skill, EventType.DEPRECATED, told, also, deprecated=deprecated)
 
 
 async def undeprecate_skill(skill: Skill, also: Sequence[Write]) -> Skill:
     if skill.deprecated is None:
         raise Conflict(f"The skill {skill.name} is not deprecated.", code="nothing_to_change")
-    return await _change(skill, next_record(skill, deprecated=None), EventType.UNDEPRECATED, UNDEPRECATED, also)
+    return await _change(skill, EventType.UNDEPRECATED, UNDEPRECATED, also, deprecated=None)
 
 
 async def transfer_skill(
@@ -61,6 +61,10 @@ async def transfer_skill(
 ) -> Skill:
     """`target`: what is published under the new name already. The submission of the old name keeps its state; it is not
     reopened by new content any more."""
+    return await despite_upkeep(skill, lambda skill: _transfer(skill, to_name, repo_id, target, also))
+
+
+async def _transfer(skill: Skill, to_name: str, repo_id: int, target: Skill | None, also: Sequence[Write]) -> Skill:
     after = next_record(skill, transferred_to=to_name)
     told = event_puts(skill_event(after, EventType.TRANSFERRED, now(), f"Transferred to {to_name}."))
     transfer = _transfer_put(Transfer(skill.name, to_name, repo_id))
@@ -86,10 +90,14 @@ def decode_transfer(doc: str) -> Transfer:
 _TRANSFER = msgspec.json.Decoder(Transfer)
 
 
-async def _change(before: Skill, after: Skill, type_: EventType, reason: str, also: Sequence[Write]) -> Skill:
-    told = event_puts(skill_event(after, type_, now(), reason))
-    await transact_change([*skill_writes(before, after), *told, *also])
-    return after
+async def _change(skill: Skill, type_: EventType, reason: str, also: Sequence[Write], **set_: object) -> Skill:
+    async def change(before: Skill) -> Skill:
+        after = next_record(before, **set_)
+        told = event_puts(skill_event(after, type_, now(), reason))
+        await transact_change([*skill_writes(before, after), *told, *also])
+        return after
+
+    return await despite_upkeep(skill, change)
 
 
 def _refuse_active(submission: Submission) -> None:

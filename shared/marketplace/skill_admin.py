@@ -1,13 +1,15 @@
 """Blocking, yanking and deleting a published skill, and undoing it. Each is one transaction, guarded by the skill's
-version, and includes the caller's own writes, such as the audit entry.
+version, and includes the caller's own writes, such as the audit entry. A change by the platform's own upkeep, such as
+indexing, is no reason to ask a person again: the action is repeated with the new record.
 
 Yank: a version stays visible, marked, and the newest version that is not yanked becomes the current one. A skill whose
 versions are all yanked is in no list but can still be viewed. Delete: a tombstone. Nothing of the skill is served any
 more, and its name is never used again.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -33,6 +35,33 @@ from shared.storage.kv import Put, Write
 from shared.submissions.skill_source import UPLOADS
 from shared.submissions.submission_store import commit, find_submission
 
+Result = TypeVar("Result")
+CHANGED = "changed_meanwhile"
+ATTEMPTS = 3
+# What upkeep writes to a skill (indexing, packaging, a rescan that found nothing worse); nobody decides by it.
+UPKEEP = {"record_version": 0, "unindexed_since": None, "rule_set": None, "verdict": None, "score": None}
+
+
+async def despite_upkeep(skill: Skill, act: Callable[[Skill], Awaitable[Result]]) -> Result:
+    """Repeats what failed because upkeep wrote the record at the same time. It is still refused if somebody else made a
+    decision or the content is new."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await act(skill)
+        except (ConditionFailed, Conflict) as error:
+            if isinstance(error, Conflict) and error.code != CHANGED:
+                raise
+            latest = await get_skill(skill.name)
+            if not _is_only_upkeep(skill, latest):
+                raise
+            skill = latest
+    raise changed_meanwhile()
+
+
+def _is_only_upkeep(before: Skill, after: Skill) -> bool:
+    seen, found = (msgspec.structs.replace(skill, **UPKEEP) for skill in (before, after))
+    return before.record_version != after.record_version and seen == found
+
 
 async def block_skill(
     name: str,
@@ -44,9 +73,12 @@ async def block_skill(
 ) -> Submission | None:
     """Removed from the marketplace at once: one field on the skill, never a fan-out. Its submission moves with it, and
     the blocklist stops it and its copies."""
-    skill = await get_skill(name)
-    kept_out = await blocking_writes(block_target(skill), reason, severity, files)
-    return await _commit_with_submission(skill, blocked(skill, reason), reason, actor, [*kept_out, *also])
+
+    async def block(skill: Skill) -> Submission | None:
+        kept_out = await blocking_writes(block_target(skill), reason, severity, files)
+        return await _commit_with_submission(skill, blocked(skill, reason), reason, actor, [*kept_out, *also])
+
+    return await despite_upkeep(await get_skill(name), block)
 
 
 async def block_by_entry(skill: Skill, reason: str, actor: str) -> Submission | None:
@@ -62,7 +94,10 @@ async def block_by_rule(skill: Skill, reason: str, **learned: str | int) -> Subm
 
 async def unblock_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
     """Back in the marketplace, with its submission published again. `was_blocked` stays."""
-    skill = await get_skill(name)
+    return await despite_upkeep(await get_skill(name), lambda skill: _unblock(skill, reason, actor, also))
+
+
+async def _unblock(skill: Skill, reason: str, actor: str, also: Sequence[Write]) -> Submission | None:
     if not skill.is_blocked:
         raise Conflict(f"The skill {skill.name} is not blocked.", code="not_blocked")
     submission = await find_submission(skill.submission_id)
@@ -80,18 +115,22 @@ async def yank_version(
     name: str, version: str, reason: str, also: Sequence[Write] = (), owner: str | None = None
 ) -> Skill:
     """`owner`: who withdraws it, where that is not an operator."""
-    return await _mark(name, version, True, reason, also, owner)
+    skill = await get_skill(name)
+    return await despite_upkeep(skill, lambda skill: _mark(skill, version, True, reason, also, owner))
 
 
 async def unyank_version(name: str, version: str, also: Sequence[Write] = ()) -> Skill:
-    return await _mark(name, version, False, None, also)
+    return await despite_upkeep(await get_skill(name), lambda skill: _mark(skill, version, False, None, also))
 
 
 async def delete_skill(name: str, reason: str, actor: str, also: Sequence[Write] = ()) -> Submission | None:
-    skill = await get_skill(name)
-    deleted = next_record(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
     history = f"The skill was deleted: {reason.rstrip('.')}. Its name is not used again."
-    return await _commit_with_submission(skill, deleted, history, actor, [*await alias_removal(skill), *also])
+
+    async def delete(skill: Skill) -> Submission | None:
+        deleted = next_record(skill, is_deleted=True, delete_reason=reason, unindexed_since=None)
+        return await _commit_with_submission(skill, deleted, history, actor, [*await alias_removal(skill), *also])
+
+    return await despite_upkeep(await get_skill(name), delete)
 
 
 def source_of(skill: Skill) -> str:
@@ -170,7 +209,7 @@ async def transact_change(writes: Sequence[Write]) -> None:
 
 
 def changed_meanwhile() -> Conflict:
-    return Conflict("It has changed since you viewed it. Review it again, then decide.", code="changed_meanwhile")
+    return Conflict("It has changed since you viewed it. Review it again, then decide.", code=CHANGED)
 
 
 def _published_again(
@@ -185,9 +224,8 @@ def _published_again(
 
 
 async def _mark(
-    name: str, version: str, is_yanked: bool, reason: str | None, also: Sequence[Write], owner: str | None = None
+    skill: Skill, version: str, is_yanked: bool, reason: str | None, also: Sequence[Write], owner: str | None = None
 ) -> Skill:
-    skill = await get_skill(name)
     versions = {one.version: one for one in await get_versions(skill.name)}
     if version not in versions:
         raise NotFound(f"There is no version {version[:40]!r} of {skill.name}.", code="version_not_found")

@@ -77,7 +77,7 @@ async def _build_missing(skill: Skill, is_first: bool) -> _Built:
 
 
 async def _build(skill: Skill, version: SkillVersion) -> Skill:
-    """The skill's version guards its versions: a yank at the same moment wins, or is asked to look again."""
+    """The skill's version guards its versions: a yank at the same moment wins, or is repeated with the new record."""
     packaged = version if version.artifacts or version.unpackaged else await _package(skill, version)
     packaged = msgspec.structs.replace(packaged, attestation=await _attest(skill, packaged))
     if packaged == version:

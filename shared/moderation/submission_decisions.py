@@ -16,7 +16,7 @@ from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest
 from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, find_receipt
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.publishing import publish
-from shared.marketplace.skill_admin import block_target, blocked, unblock_skill, unblocked
+from shared.marketplace.skill_admin import block_target, blocked, despite_upkeep, unblock_skill, unblocked
 from shared.marketplace.skill_store import find_skill, get_skill, skill_writes, unchanged_check
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
@@ -96,10 +96,14 @@ async def block(
     require_role(by, "admin")
     reason = _reason(why)
     submission = await get_submission(submission_id)
+
+    async def block_with(skill: Skill | None) -> Submission:
+        kept_out = await blocking_writes(_block_target(submission, skill), reason, files=files)
+        also = [*kept_out, *(skill_writes(skill, blocked(skill, reason)) if skill else [])]
+        return await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
+
     skill = await _published(submission)
-    kept_out = await blocking_writes(_block_target(submission, skill), reason, files=files)
-    also = [*kept_out, *(skill_writes(skill, blocked(skill, reason)) if skill else [])]
-    return await _decide(submission, State.BLOCKED, "block", by, reason, seen, {"parked_by": "person"}, also)
+    return await (despite_upkeep(skill, block_with) if skill else block_with(None))
 
 
 async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:

@@ -284,7 +284,7 @@ def test_an_owner_is_told_and_a_repository_that_changes_hands_is_held_within_a_t
         published = accepted(platform, {"repoUrl": address, "skillPath": "pdf"})
         ended(platform, published, "PUBLISHED")
         github.repo("lost/skills", {"pdf/SKILL.md": skill_md("pdf")}, id=8002)  # the name belongs to somebody else now
-        types = eventually(lambda: len(seen := [e["type"] for e in receiver.events]) > 1 and seen, 120)
+        types = eventually(lambda: len(seen := [e["type"] for e in receiver.events]) > 1 and seen, 240)
         assert types == ["submission.published", "skill.changed_hands"]
         stamp, signature = (receiver.headers[0][f"x-vskill-{name}"] for name in ("timestamp", "signature"))
         signed = stamp.encode() + b"." + receiver.bodies[0]

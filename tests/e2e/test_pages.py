@@ -182,7 +182,7 @@ def test_the_skills_of_a_repository_are_found_chosen_submitted_and_followed(brow
     page.keyboard.press("Enter")
     page.click("button:text('Find skills')")
     expect(page.get_by_role("button", name="Submit 1 skill")).to_be_visible()
-    expect(page.locator(".found")).to_contain_text("Published")
+    expect(page.locator(".found").first).to_contain_text("Published")
     tab.close()
 
 
@@ -213,10 +213,13 @@ def test_an_unreachable_repository_is_an_error_beside_the_field(browser, platfor
     expect(tab.page.locator("#repo-url-problem")).to_have_text(message)
     expect(tab.page.get_by_role("button", name="Retry")).to_be_visible()
     tab.page.unroute("**/submissions/discover")
-    tab.page.get_by_role("button", name="Retry").click()
+    with tab.page.expect_response("**/submissions/discover") as response:
+        tab.page.get_by_role("button", name="Retry").click()
+    assert response.value.status == 422  # GitHub was asked: it has no such repository
     expect(tab.page.locator("#repo-url-problem")).not_to_have_text(message)
+    expect(tab.page.locator("#repo-url-problem")).not_to_be_empty()
     assert tab.page.input_value("#repo-url") == "https://github.com/acme/tools"
-    tab.problems.clear()  # the 502 of this test
+    tab.problems.clear()  # the 502 and the 422 of this test
     tab.close()
 
 
@@ -239,7 +242,7 @@ def test_what_github_cannot_list_is_submitted_anyway_and_says_that_it_waits(brow
         "POST", f"/api/v1/admin/submissions/{submission_id}/dequeue", {"reason": "shown"}, headers=bearer
     )
     assert done[0] == 200
-    tab.problems.clear()  # the 502 of this test
+    tab.problems.clear()  # the 502 and the 422 of this test
     tab.close()
 
 

@@ -7,7 +7,9 @@ import pytest
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.evidence.blocklist import add_block, entry_for, find_block, find_entry
 from shared.marketplace.external_scan_store import find_external_scan
+from shared.marketplace.owner_marks import withdraw_skill
 from shared.marketplace.skill_admin import block_skill, delete_skill, unblock_skill, unyank_version, yank_version
+from shared.marketplace.skill_index import index_skill
 from shared.marketplace.skill_search import SkillQuery, list_skills, search_skills
 from shared.marketplace.skill_store import find_skill, get_skill, get_versions
 from shared.records.submissions import State, reopen
@@ -171,6 +173,34 @@ async def test_what_cannot_be_done_says_so_and_changes_nothing(env, verb, error,
         await within(env, verb)
     assert refusal.value.code == code
     assert {key: item.doc for key, item in env.kv.items.items()} == before
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda: yank_version(NAME, "1.0.0", "bad", [AUDIT]),
+        lambda: block_skill(NAME, "bad", "admin:ann", also=[AUDIT]),
+        lambda: delete_skill(NAME, "bad", "admin:ann", [AUDIT]),
+        lambda: withdraw(NAME, [AUDIT]),
+    ],
+)
+async def test_nobody_is_refused_because_the_platform_indexed_the_skill_meanwhile(verb):
+    env = memory_env(Interrupted)
+    await versions_of(env, "One.", "Two.")
+    before = (await skill(env)).record_version
+    env.kv.meanwhile = indexed_now
+    await within(env, verb)
+    assert AUDIT.key in env.kv.items
+    assert (await skill(env)).record_version >= before + 2
+    check_invariants(env.kv)
+
+
+async def withdraw(name, also):
+    return await withdraw_skill(await get_skill(name), "bad", also)
+
+
+async def indexed_now():
+    await index_skill(await get_skill(NAME))
 
 
 async def test_of_two_people_at_once_one_decides_and_the_other_looks_again(env):

@@ -7,6 +7,7 @@ from shared.errors import ConditionFailed, Conflict, Forbidden, InvalidRequest, 
 from shared.evidence.blocklist import add_block, entry_for, list_blocks, remove_block
 from shared.evidence.receipt_store import receipt_put
 from shared.marketplace.skill_admin import block_by_rule, yank_version
+from shared.marketplace.skill_index import index_skill
 from shared.marketplace.skill_store import find_skill, skill_key
 from shared.moderation import maintenance, submission_decisions
 from shared.records.submissions import LEGAL_MOVES, PARKED_STATES, State
@@ -334,6 +335,19 @@ async def test_a_skill_that_changes_during_its_approval_is_a_conflict_and_nothin
     with pytest.raises(ConditionFailed):
         await within(env, lambda: submission_decisions.approve(submission.id, ADMIN, WHY))
     assert (await within(env, lambda: get_submission(submission.id))).state == State.BLOCKED
+    check_invariants(env.kv)
+
+
+async def test_a_skill_that_is_indexed_during_its_block_is_blocked():
+    env = memory_env(Interrupted)
+    submission = await submitted(env)
+    await processed(env, submission)
+    skill = await within(env, lambda: find_skill(submission.skill_name))
+    env.kv.meanwhile = lambda: index_skill(skill)
+    blocked = await within(env, lambda: submission_decisions.block(submission.id, ADMIN, WHY))
+    after = await within(env, lambda: find_skill(skill.name))
+    assert (blocked.state, after.is_blocked) == (State.BLOCKED, True)
+    assert after.record_version == skill.record_version + 2
     check_invariants(env.kv)
 
 
