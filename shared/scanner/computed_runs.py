@@ -88,10 +88,10 @@ class SkillCode:
                     self._read_pipeline(pipeline, region.text)
         code = _code_in(layout)
         self._copies += [(last_name(of), last_name(to)) for of, to in _COPY_CALL.findall(code)]
-        told = isinstance(layout, MarkdownLayout) and self._tells(layout.text)
-        self.runs_any = self.runs_any or told or _IN_CODE.search(code) is not None
+        instructed = isinstance(layout, MarkdownLayout) and self._instructs(layout.text)
+        self.runs_any = self.runs_any or instructed or _IN_CODE.search(code) is not None
 
-    def _tells(self, text: str) -> bool:
+    def _instructs(self, text: str) -> bool:
         named = (match[1].lower() in self._folders for match in _ALL_OF_FOLDER.finditer(text))
         return _PICTURES_OBEYED.search(text) is not None or any(named)
 

@@ -171,21 +171,23 @@ def _behind(text: str, closer: str, start: int) -> int:
     return found + len(closer) if found >= 0 else -1
 
 
+def _scan_marks(marks: re.Pattern[str], literal_end: Callable[[str, int, str], int], text: str) -> Iterator[Token]:
+    """Where `#` begins a comment and every other mark a literal. Stops at a literal without a clear end."""
+    at = 0
+    while match := marks.search(text, at):
+        start, mark = match.start(), match.group()
+        at = line_end(text, start) if mark == "#" else literal_end(text, start, mark)
+        if at < 0:
+            return
+        yield (COMMENT if mark == "#" else STRING), start, at
+
+
 _PYTHON = re.compile(r"#|'''|\"\"\"|'|\"")
 
 
-def _scan_python(text: str) -> Iterator[Token]:
-    at = 0
-    while match := _PYTHON.search(text, at):
-        start, mark = match.start(), match.group()
-        if mark == "#":
-            at = line_end(text, start)
-            yield COMMENT, start, at
-            continue
-        at = _triple_end(text, mark, match.end()) if len(mark) == 3 else _quoted_end(text, start)
-        if at < 0 or not _is_plain_or_balanced(text, start, at):
-            return
-        yield STRING, start, at
+def _python_literal_end(text: str, start: int, mark: str) -> int:
+    end = _triple_end(text, mark, start + 3) if len(mark) == 3 else _quoted_end(text, start)
+    return end if end >= 0 and _is_plain_or_balanced(text, start, end) else -1
 
 
 def _triple_end(text: str, mark: str, start: int) -> int:
@@ -302,21 +304,13 @@ _HASH = re.compile(
 _ANY_LINES = {quote: re.compile(rf"{quote}[^{quote}\\]*(?:\\.[^{quote}\\]*)*{quote}", re.DOTALL) for quote in "\"'"}
 
 
-def _scan_hash(text: str) -> Iterator[Token]:
-    """Ruby, Perl and R. Stops at everything but comments and simple quotes."""
-    at = 0
-    while match := _HASH.search(text, at):
-        start, mark = match.start(), match.group()
-        if mark == "#":
-            at = line_end(text, start)
-            yield COMMENT, start, at
-            continue
-        before = text[start - 1 : start]
-        literal = _ANY_LINES[mark].match(text, start) if mark in _ANY_LINES else None
-        if literal is None or before.isalnum() or before in ("$", "?", "\\", "&") or "#{" in literal.group():
-            return
-        at = literal.end()
-        yield STRING, start, at
+def _hash_literal_end(text: str, start: int, mark: str) -> int:
+    """Ruby, Perl and R: only simple quotes have a clear end."""
+    before = text[start - 1 : start]
+    literal = _ANY_LINES[mark].match(text, start) if mark in _ANY_LINES else None
+    if literal is None or before.isalnum() or before in ("$", "?", "\\", "&") or "#{" in literal.group():
+        return -1
+    return literal.end()
 
 
 def _scan_dashes(block: str, closer: str, text: str) -> Iterator[Token]:
@@ -386,10 +380,10 @@ _SCANNERS: dict[str, Callable[[str], Iterator[Token]]] = {
     "batch": partial(
         _scan_whole_lines, re.compile(r"(?<![ \t])[ \t]*@?(?:rem[ \t]|::)(?:[^&]|(?<=>)&)*\Z", re.IGNORECASE), "^"
     ),
-    "python": _scan_python,
+    "python": partial(_scan_marks, _PYTHON, _python_literal_end),
     "script": _scan_script,
     "c": _scan_c,
-    "hash": _scan_hash,
+    "hash": partial(_scan_marks, _HASH, _hash_literal_end),
     "sql": partial(_scan_dashes, "/*", "*/"),
     "lua": partial(_scan_dashes, "--[[", "]]"),
     "config": partial(_scan_config, "#"),

@@ -183,9 +183,9 @@ async def test_discover_says_unknown_of_what_it_cannot_read_and_never_new(env, s
 async def test_readers_give_way_when_the_quota_is_low_and_workers_do_not(env, stub):
     stub.repo("acme/skills", PDF)
     stub.remaining = 499
-    with pytest.raises(BadGateway) as gave_way:
+    with pytest.raises(BadGateway) as has_yielded:
         await within(env, lambda: discovery.discover(URL))
-    assert gave_way.value.code == "github_quota"
+    assert has_yielded.value.code == "github_quota"
     accepted = await submit(env, name="pdf")
     assert accepted.submission.skill_path == "/name/pdf"  # accepted as it was named
     await processed(env, accepted.submission)
