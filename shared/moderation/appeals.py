@@ -15,7 +15,7 @@ from shared.errors import ConditionFailed, Conflict, InvalidRequest
 from shared.evidence.appeal_store import answering_writes, get_appeal, opening_writes
 from shared.evidence.receipt_store import Receipt, deciding_places, find_receipt
 from shared.moderation.owner_decisions import get_owned_submission
-from shared.moderation.submission_decisions import approve, requeue, role_for
+from shared.moderation.submission_decisions import approve, requeue
 from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
 from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
 from shared.records.owners import Owner
@@ -56,9 +56,9 @@ async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Obj
         points=_points_of(objections, receipt),
     )
     audit = audit_put(owner, "appeal", submission.id, f"{len(appeal.points)} points")
-    told = event_puts(_event_of(appeal, submission))
+    events = event_puts(_event_of(appeal, submission))
     try:
-        await get_kv().transact(lambda: [*opening_writes(appeal), *told, audit])
+        await get_kv().transact(lambda: [*opening_writes(appeal), *events, audit])
     except ConditionFailed as error:
         raise Conflict(
             "There is an open appeal about this content. Wait for its answer.", code="appeal_open"
@@ -91,11 +91,6 @@ async def answer_appeal(
     except ConditionFailed as error:
         raise Conflict("It has changed since you viewed it. Review it again.", code="changed_meanwhile") from error
     return after
-
-
-def role_to_answer(submission: Submission) -> str:
-    """Upholding is for reviewers; overturning is an approval, and needs the role for that."""
-    return role_for(submission)
 
 
 def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:

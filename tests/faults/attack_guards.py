@@ -358,7 +358,7 @@ ATTACK_GUARDS = [
     Guard(
         "events of another source are refused",
         {
-            "functions.consumer:records_of": lambda _: lambda event: event.get("Records", []),
+            "functions.http.partial_batch:records_of": lambda _: lambda event: event.get("Records", []),
             "functions.http.routes:_refuse_other_events": always(None),
         },
     ),

@@ -51,7 +51,7 @@ def test_a_badge_shows_names_as_text():
     assert ElementTree.fromstring(body).find("{*}title").text.startswith(name)
 
 
-def test_security_tells_what_scanners_elsewhere_found_in_words_that_clients_know():
+def test_security_reports_findings_of_external_scanners_in_words_that_clients_know():
     put(a_skill("acme/tools/pdf"))
     assert read("acme/tools/pdf/security").body == {"overallVerdict": None, "reportUrl": None, "providers": []}
     _scan(
@@ -140,7 +140,7 @@ def test_the_health_of_a_repository_is_asked_once_and_its_stars_are_in_every_lis
 # --- conditional requests -------------------------------------------------------------------------------------------
 
 
-def test_whoever_has_an_answer_already_gets_304_until_it_changes():
+def test_a_client_that_has_the_current_answer_gets_304_until_it_changes():
     publish("greeter")
     paths = ["greeter", "greeter/versions", "greeter/versions/1.0.0", "greeter/badge", "greeter/security"]
     for path in paths:
