@@ -24,7 +24,7 @@ def folder_of(skill: Skill) -> str:
 
 
 def described(skill: Skill) -> str:
-    """Its description as lists of clients show it: what its owner tells its users comes first."""
+    """Its description as lists of clients show it: the owner's notice comes first."""
     if skill.notice is None:
         return skill.description
     return f"{skill.notice} {skill.description}"[:SPEC_DESCRIPTION]

@@ -38,13 +38,13 @@ from shared.submissions.submission_store import commit, find_submission
 Result = TypeVar("Result")
 CHANGED = "changed_meanwhile"
 ATTEMPTS = 3
-# What upkeep writes to a skill (indexing, packaging, a rescan that found nothing worse); nobody decides by it.
+# What upkeep writes to a skill (indexing, packaging, a rescan that found nothing worse); no decision depends on it.
 UPKEEP = {"record_version": 0, "unindexed_since": None, "rule_set": None, "verdict": None, "score": None}
 
 
 async def despite_upkeep(skill: Skill, act: Callable[[Skill], Awaitable[Result]]) -> Result:
-    """Repeats what failed because upkeep wrote the record at the same time. It is still refused if somebody else made a
-    decision or the content is new."""
+    """Repeats what failed because upkeep wrote the record at the same time. It is still refused if another decision was
+    made or the content is new."""
     for _ in range(ATTEMPTS):
         try:
             return await act(skill)

@@ -106,7 +106,7 @@ def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
 
 def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal) -> bool:
     """Nothing that decided is left. New content since is another question. A rule that is wrong about one file may be
-    right about the next one, so each file counts; and of findings that were not kept, nobody said anything."""
+    right about the next one, so each file counts; and findings that were not kept were not appealed."""
     if submission.state not in APPEALABLE or submission.content_hash != appeal.content_hash:
         return False
     right = {(point.rule, point.path) for point in appeal.overturned}

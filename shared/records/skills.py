@@ -11,7 +11,7 @@ NOT_PACKAGED = "It has not been packaged yet."
 
 
 class Deprecation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What its owner tells those who have it installed."""
+    """The owner's notice to those who have it installed."""
 
     sentence: str
     at: datetime

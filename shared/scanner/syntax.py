@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from shared.scanner.cues import READS_ITSELF, RUNS_OUTPUT
-from shared.scanner.shell_syntax import COMMENT, STRING, Token, line_end, scan_powershell, scan_shell
+from shared.scanner.shell_syntax import COMMENT, STRING, SyntaxToken, line_end, scan_powershell, scan_shell
 
 # These end a line, and with it a comment, in some languages and not in others.
 ODD_LINE_ENDS = re.compile("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -171,7 +171,9 @@ def _behind(text: str, closer: str, start: int) -> int:
     return found + len(closer) if found >= 0 else -1
 
 
-def _scan_marks(marks: re.Pattern[str], literal_end: Callable[[str, int, str], int], text: str) -> Iterator[Token]:
+def _scan_marks(
+    marks: re.Pattern[str], literal_end: Callable[[str, int, str], int], text: str
+) -> Iterator[SyntaxToken]:
     """Where `#` begins a comment and every other mark a literal. Stops at a literal without a clear end."""
     at = 0
     while match := marks.search(text, at):
@@ -220,7 +222,7 @@ _TEMPLATE = re.compile(r"[^`\\$]*(?:(?:\\.|\$(?!\{))[^`\\$]*)*(`|\$\{|\Z)", re.D
 _OPERATORS = "(,=:[!&|?;+-*%<>~^"
 
 
-def _scan_script(text: str) -> Iterator[Token]:
+def _scan_script(text: str) -> Iterator[SyntaxToken]:
     """JavaScript and TypeScript. Stops at JSX, and at a slash that might divide or open a regular expression."""
     at = depth = comment_end = 0
     templates: list[int] = []  # the depth of braces at which each open template goes on
@@ -278,7 +280,7 @@ def _ends_in_keyword(before: str) -> bool:
 _C = re.compile(r"//|/\*|\"\"\"|'|\"|`|[@$R]\"")
 
 
-def _scan_c(text: str) -> Iterator[Token]:
+def _scan_c(text: str) -> Iterator[SyntaxToken]:
     """C, C++, Go and Java. Stops at raw and multi-line literals, whose rules differ, and at digit separators."""
     at = 0
     while match := _C.search(text, at):
@@ -313,7 +315,7 @@ def _hash_literal_end(text: str, start: int, mark: str) -> int:
     return literal.end()
 
 
-def _scan_dashes(block: str, closer: str, text: str) -> Iterator[Token]:
+def _scan_dashes(block: str, closer: str, text: str) -> Iterator[SyntaxToken]:
     """SQL and Lua. Stops at long brackets, dollar quotes and marks that only some dialects know."""
     marks = re.compile(rf"{re.escape(block)}|--|'|\"|\[=*\[|\$|`|#")
     at = 0
@@ -337,7 +339,7 @@ _CONFIG_LINE = {marks: re.compile(rf"^[ \t]*([{marks}])?[^\n]*", re.MULTILINE) f
 _GOES_ON = re.compile(r"(?:[|>][-+0-9]{0,3}(?:[ \t]+#[^\n]*)?|\\|[\[{(,])\Z")
 
 
-def _scan_config(marks: str, text: str) -> Iterator[Token]:
+def _scan_config(marks: str, text: str) -> Iterator[SyntaxToken]:
     """Whole lines, up to the first value that goes on over several: it may be a script."""
     for match in _CONFIG_LINE[marks].finditer(text):
         line = match.group()
@@ -347,7 +349,7 @@ def _scan_config(marks: str, text: str) -> Iterator[Token]:
             return
 
 
-def _scan_whole_lines(begins: re.Pattern[str], continuation: str, text: str) -> Iterator[Token]:
+def _scan_whole_lines(begins: re.Pattern[str], continuation: str, text: str) -> Iterator[SyntaxToken]:
     """Makefiles, Dockerfiles and batch files: a comment is a line of its own that no line continues into."""
     continued = False
     at = 0
@@ -361,7 +363,7 @@ def _scan_whole_lines(begins: re.Pattern[str], continuation: str, text: str) -> 
         at += len(line) + 1
 
 
-def _scan_html(text: str) -> Iterator[Token]:
+def _scan_html(text: str) -> Iterator[SyntaxToken]:
     at = 0
     while (start := text.find("<!--", at)) >= 0:
         before = text[at:start].lower()
@@ -374,7 +376,7 @@ def _scan_html(text: str) -> Iterator[Token]:
         yield COMMENT, start, at
 
 
-_SCANNERS: dict[str, Callable[[str], Iterator[Token]]] = {
+_SCANNERS: dict[str, Callable[[str], Iterator[SyntaxToken]]] = {
     "shell": scan_shell,
     "powershell": scan_powershell,
     "batch": partial(

@@ -133,7 +133,7 @@ async def get_submission_and(submission_id: str, key: Key) -> tuple[Submission, 
     """A submission and one other document, in one request."""
     read = await get_kv().get_many([submission_key(submission_id), key])
     doc = read.found.get(submission_key(submission_id))
-    # Read again where there is none: the error tells "missing" from "unreadable".
+    # Read again where there is none: the error separates "missing" from "unreadable".
     return _RECORD.decode(doc) if doc else await get_submission(submission_id), read.found.get(key)
 
 
