@@ -189,7 +189,8 @@ ATTACK_GUARDS = [
         {f"functions.api.skill_files:refuse_{what}": always(None) for what in ("blocked", "banned")},
     ),
     Guard(
-        "files that leave their folder are not packaged", {"shared.marketplace.packaging:leaves_its_folder": always(False)}
+        "files that leave their folder are not packaged",
+        {"shared.marketplace.packaging:leaves_its_folder": always(False)},
     ),
     Guard(
         "names of files are encoded in headers", {"functions.api.skill_files:quote": lambda _: lambda text, safe: text}
