@@ -61,6 +61,10 @@ setup: .venv/ready ## install everything into .venv
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	@touch $@
 
+.PHONY: compiled
+compiled: setup ## compile all modules, for a user who cannot write to this folder
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib functions shared local
+
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
 
