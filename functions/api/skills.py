@@ -24,7 +24,6 @@ from functions.api.skill_schemas import (
 )
 from functions.api.skill_use import check_updates, count_install, count_several_installs, report
 from functions.api.skill_versions import compare_versions, diff_versions, list_versions, show_version
-from functions.api.submission_schemas import Cursor
 from functions.http.answer import REVALIDATE, Answer
 from functions.http.operations import Operation, operation
 from functions.http.request import Request
@@ -58,6 +57,7 @@ Tool = Annotated[
     Meta(min_length=1, max_length=80, description="A tool that its `allowed-tools` name, without what is in brackets."),
 ]
 Author = Annotated[str, Meta(min_length=1, max_length=100, description="The owner of the repository.")]
+Cursor = Annotated[str, Meta(min_length=1, max_length=2000, description="`cursor` of the previous page.")]
 Tier = Annotated[
     Literal["SCANNED", "VERIFIED", "CERTIFIED"],
     Meta(description="Checked by rules only, by the judge too, or approved by a person or as a trusted vendor's."),
