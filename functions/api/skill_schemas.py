@@ -49,6 +49,7 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     category: str
     tags: tuple[str, ...]
     license: Annotated[str | None, msgspec.Meta(description="As its front matter states it.")]
+    capabilities: tuple[str, ...]
 
 
 # The values that clients know, from worst to best: they stop an installation at FAIL and warn about any other value.
@@ -90,7 +91,6 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
     ]
     versions: int
     security: SecurityBody
-    capabilities: tuple[str, ...]
     permissions: Annotated[
         tuple[str, ...] | None,
         msgspec.Meta(description="Hosts, paths, variables and commands that the scan observed; null: not recorded."),
@@ -215,7 +215,6 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         copy_of=skill.copy_of,
         versions=skill.versions,
         security=security_of(skill.name, security),
-        capabilities=skill.capabilities,
         permissions=skill.permissions,
         compatibility=skill.compatibility or None,
         allowed_tools=skill.allowed_tools,
@@ -284,6 +283,7 @@ def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
         "category": skill.category,
         "tags": skill.tags,
         "license": skill.license or None,
+        "capabilities": skill.capabilities,
     }
 
 

@@ -140,6 +140,7 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         permissions=skill_views.permission_views(found, report and report.capabilities),
         warnings=report.front_matter.warnings if report else (),
         versions=versions,
+        released_at=next((one.created_at for one in versions if one.version == found.current_version), found.updated_at),
         security=security,
         health=health,
         newer_commit=newer.commit,

@@ -8,7 +8,15 @@ from shared.evidence.blocklist import BlockEntry
 from shared.marketplace.community import community_of, trust_of
 from shared.marketplace.diffs import FileDiff
 from shared.marketplace.skill_search import SkillQuery
-from shared.records.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
+from shared.records.decision import (
+    MOST_POINTS,
+    OFTEN_INSTALLED,
+    OLD_ENOUGH,
+    Community,
+    Trust,
+    TrustTier,
+    points_of,
+)
 from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
 from shared.scanner.report import Capability, PermissionUse
 from shared.web import labels
@@ -34,7 +42,8 @@ ORDERS = {None: "newest first", "newest": "newest first", "installs": "most inst
 class Tick(NamedTuple):
     icon: str
     text: str
-    points: str | None = None  # its share of the trust score
+    points: str | None = None  # its share of the trust score, and the most it can be
+    advice: str = ""  # how to earn the rest
 
 
 class PermissionView(NamedTuple):
@@ -60,6 +69,7 @@ class SkillView(NamedTuple):
     trust: Trust
     trust_label: str
     trust_factors: list[Tick]
+    permissions: list[PermissionView]
     installs: int | None  # None: temporarily unknown
     license: str
     compatibility: str
@@ -140,6 +150,7 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         trust=earned,
         trust_label=TRUST[earned.tier],
         trust_factors=_trust_factors(skill, counts, at),
+        permissions=permission_views(skill, None),
         installs=counts.installs if counts else None,
         license=skill.license,
         compatibility=skill.compatibility,
@@ -208,21 +219,41 @@ def _trust_factors(skill: Skill, counts: SkillCounts | None, at: datetime) -> li
     judged = f"{skill.judge_score} of 100" if skill.judge_score is not None else "not run"
     score = "" if skill.score is None else f", {skill.score} of 100"
     scan = f"{labels.scan_label(skill.verdict).lower()}{score}"
-    return [
-        Tick("check" if skill.verdict == "PASS" else "alert", f"Tier 1 scan: {scan}", f"+{points.scan}"),
-        Tick("check" if skill.judge_score is not None else "clock", f"LLM judge: {judged}", f"+{points.judge:g}"),
-        _origin(skill)._replace(points=f"+{points.provenance}"),
+    ticks = [
+        Tick("check" if skill.verdict == "PASS" else "alert", f"Tier 1 scan: {scan}", advice=_scan_advice(skill)),
+        Tick("check" if skill.judge_score is not None else "clock", f"LLM judge: {judged}", advice=_judge_advice(skill)),
+        _origin(skill),
         Tick(
             "check" if points.community >= 15 else "clock",
             _community_text(skill, community, counts is not None),
-            f"+{points.community}",
-        ),
-        *(
-            [Tick("check", "Approved by a reviewer, or from a trusted vendor")]
-            if skill.cert_tier == "CERTIFIED"
-            else []
+            advice=_community_advice(community, counts is not None),
         ),
     ]
+    earned = [tick._replace(points=f"{n:g} of {most}") for tick, n, most in zip(ticks, points, MOST_POINTS, strict=True)]
+    certified = [Tick("check", "Approved by a reviewer, or from a trusted vendor")]
+    return earned + (certified if skill.cert_tier == "CERTIFIED" else [])
+
+
+def _scan_advice(skill: Skill) -> str:
+    return "" if skill.verdict == "PASS" else "Fix the findings of its scan and submit it again."
+
+
+def _judge_advice(skill: Skill) -> str:
+    if skill.judge_score is None:
+        return "Submit it again once the platform has a judge: no judge has read this version."
+    return "" if skill.judge_score == 100 else "Each point of the judge's score counts 0.3."
+
+
+def _community_advice(community: Community, is_known: bool) -> str:
+    """Each is worth five points. What was once blocked, and what is reported, only people change."""
+    days = (OLD_ENOUGH - community.age).days + 1
+    missing = [
+        f"over {OLD_ENOUGH.days} days old (in {labels.counted(days, 'day')})" if community.age <= OLD_ENOUGH else "",
+        f"over {OFTEN_INSTALLED} installs" if is_known and community.installs <= OFTEN_INSTALLED else "",
+        "when its reports are resolved" if community.has_confirmed_report else "",
+    ]
+    parts = ", ".join(filter(None, missing))
+    return f"5 points more each: {parts}." if parts else ""
 
 
 def _community_text(skill: Skill, community: Community, is_known: bool) -> str:
@@ -238,10 +269,12 @@ def _community_text(skill: Skill, community: Community, is_known: bool) -> str:
 
 def _origin(skill: Skill) -> Tick:
     if skill.repo_url is None:
-        return Tick("alert", "Uploaded: origin not verified")
+        return Tick("alert", "Uploaded: origin not verified", advice="Submit its public repository instead.")
     if skill.has_provenance:
         return Tick("check", f"Public repository, commit {(skill.commit or '')[:12]}")
-    return Tick("alert", "From a branch or tag, not the default branch" if skill.ref else "Origin not verified")
+    if skill.ref:
+        return Tick("alert", "From a branch or tag", advice="Submit the default branch.")
+    return Tick("alert", "Origin not verified", advice="Submit its repository again while it is public.")
 
 
 def permission_views(skill: Skill, capabilities: Sequence[Capability] | None) -> list[PermissionView]:
