@@ -90,6 +90,7 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
         str | None, msgspec.Meta(description="The skill that published exactly this content here first.")
     ]
     versions: int
+    daily_installs: list[int] | None
     security: SecurityBody
     permissions: Annotated[
         tuple[str, ...] | None,
@@ -204,7 +205,13 @@ def item_of(skill: Skill, signals: SkillSignals) -> SkillItem:
     return SkillItem(**_fields(skill, signals))
 
 
-def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security: Security) -> SkillDetail:
+def detail_of(
+    skill: Skill,
+    signals: SkillSignals,
+    content: str | None,
+    security: Security,
+    daily_installs: list[int] | None,
+) -> SkillDetail:
     return SkillDetail(
         **_fields(skill, signals),
         display_name=skill.display_name,
@@ -214,6 +221,7 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         provenance_verified=skill.has_provenance,
         copy_of=skill.copy_of,
         versions=skill.versions,
+        daily_installs=daily_installs,
         security=security_of(skill.name, security),
         permissions=skill.permissions,
         compatibility=skill.compatibility or None,

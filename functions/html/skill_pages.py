@@ -35,6 +35,7 @@ from shared.records.submissions import ACTIVE_STATES
 from shared.scanner import ScanReport
 from shared.submissions.submission_store import find_submission
 from shared.web import skill_views
+from shared.web.charts import daily_installs
 from shared.web.install_tabs import InstallTab, install_tabs
 from shared.web.skill_text import render_skill_md
 from shared.web.source_files import TreeRow, file_tree, resolve_link
@@ -44,7 +45,7 @@ HEALTH_TIME = timedelta(seconds=2)
 LONGEST_FILTER = 200
 FILTERS = ("q", "category", "tier", "author", "license", "tool", "sort")
 TIERS = ("", *skill_views.TIERS)
-SORTS = ("", "newest", "installs")
+SORTS = ("", "newest", "installs", "trending")
 
 
 async def search(request: Request) -> Answer:
@@ -136,11 +137,14 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         "skill.html",
         now(),
         report_form.status,
+        installs_chart=daily_installs(counts, now().date()),
         skill=skill_views.skill_view(found, counts, now(), is_tainted=bool(signals[found.name].is_tainted)),
         permissions=skill_views.permission_views(found, report and report.capabilities),
         warnings=report.front_matter.warnings if report else (),
         versions=versions,
-        released_at=next((one.created_at for one in versions if one.version == found.current_version), found.updated_at),
+        released_at=next(
+            (one.created_at for one in versions if one.version == found.current_version), found.updated_at
+        ),
         security=security,
         health=health,
         newer_commit=newer.commit,

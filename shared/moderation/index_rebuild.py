@@ -103,9 +103,10 @@ async def _repair_counts(read: ReadSkills) -> int:
         skill = read.skills.get(name)
         if skill is None or counts.category == facet_of(skill, "category"):
             continue
-        kept = {name: getattr(counts, name) for name in ("installs", "open_reports", "confirmed_reports")}
-        after = msgspec.structs.replace(new_counts(skill), **kept)
-        after = msgspec.structs.replace(after, record_version=counts.record_version + 1)
+        fresh = new_counts(skill)
+        after = msgspec.structs.replace(
+            counts, name=fresh.name, category=fresh.category, record_version=counts.record_version + 1
+        )
         try:
             expect: Expect = {"recordVersion": counts.record_version} if counts.record_version else ABSENT
             await get_kv().put(counts_put(after, expect))

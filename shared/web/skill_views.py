@@ -36,7 +36,12 @@ TRUST = {
     TrustTier.T4: "Approved by a reviewer",
 }
 ICONS = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
-ORDERS = {None: "newest first", "newest": "newest first", "installs": "most installed first"}
+ORDERS = {
+    None: "newest first",
+    "newest": "newest first",
+    "installs": "most installed first",
+    "trending": "most installed in the last 7 days first",
+}
 
 
 class Tick(NamedTuple):
@@ -221,7 +226,9 @@ def _trust_factors(skill: Skill, counts: SkillCounts | None, at: datetime) -> li
     scan = f"{labels.scan_label(skill.verdict).lower()}{score}"
     ticks = [
         Tick("check" if skill.verdict == "PASS" else "alert", f"Tier 1 scan: {scan}", advice=_scan_advice(skill)),
-        Tick("check" if skill.judge_score is not None else "clock", f"LLM judge: {judged}", advice=_judge_advice(skill)),
+        Tick(
+            "check" if skill.judge_score is not None else "clock", f"LLM judge: {judged}", advice=_judge_advice(skill)
+        ),
         _origin(skill),
         Tick(
             "check" if points.community >= 15 else "clock",
@@ -229,7 +236,9 @@ def _trust_factors(skill: Skill, counts: SkillCounts | None, at: datetime) -> li
             advice=_community_advice(community, counts is not None),
         ),
     ]
-    earned = [tick._replace(points=f"{n:g} of {most}") for tick, n, most in zip(ticks, points, MOST_POINTS, strict=True)]
+    earned = [
+        tick._replace(points=f"{n:g} of {most}") for tick, n, most in zip(ticks, points, MOST_POINTS, strict=True)
+    ]
     certified = [Tick("check", "Approved by a reviewer, or from a trusted vendor")]
     return earned + (certified if skill.cert_tier == "CERTIFIED" else [])
 
