@@ -33,6 +33,7 @@ from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get
 from shared.records.skills import Skill, run_url
 from shared.records.submissions import ACTIVE_STATES
 from shared.scanner import ScanReport
+from shared.submissions.counters import get_facet_counts
 from shared.submissions.submission_store import find_submission
 from shared.web import skill_views
 from shared.web.charts import daily_installs
@@ -52,7 +53,7 @@ async def search(request: Request) -> Answer:
     query = _read_query(request)
     bound_to = f"skills {query}"
     after = await read_cursor(request.query.get("cursor"), bound_to)
-    found = await list_skills(query._replace(after=after))
+    found, facet_counts = await asyncio.gather(list_skills(query._replace(after=after)), get_facet_counts())
     cursor = await make_cursor(found.next_position, bound_to)
     at = now()
     return page(
@@ -62,8 +63,7 @@ async def search(request: Request) -> Answer:
         skills=[skill_views.skill_view(skill, found.counts_of(skill), at) for skill in found.skills],
         degraded=bool(found.failed),
         query=query,
-        tiers=skill_views.TIERS,
-        categories=sorted({skill.category for skill in found.skills} | ({query.category} if query.category else set())),
+        facets=skill_views.facet_views(query, facet_counts, found.skills),
         summary=skill_views.skills_summary(
             query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None
         ),

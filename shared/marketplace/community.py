@@ -13,7 +13,6 @@ import msgspec
 
 from shared.db import get_kv, now
 from shared.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from shared.marketplace.skill_index import facet_of
 from shared.marketplace.skill_store import (
     ReadSkills,
     counts_put,
@@ -23,6 +22,7 @@ from shared.marketplace.skill_store import (
     write_counts,
 )
 from shared.records.decision import Community, Trust, trust
+from shared.records.facets import facet_of
 from shared.records.installs import with_installs
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.documents import encode, parse_each, stamp

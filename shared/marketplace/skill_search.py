@@ -14,8 +14,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from shared.db import get_kv, now
-from shared.marketplace.skill_index import FACETS, NAMES, WORDS, facets_of
+from shared.marketplace.skill_index import NAMES, WORDS
 from shared.marketplace.skill_store import ReadSkills, facet_partition, installs_order, read_skills, trend_order
+from shared.records.facets import FACETS, facets_of
 from shared.records.installs import TREND_DAYS, trend_of
 from shared.records.search_words import LONGEST_WORD, begins, is_match, joined, query_words, skill_words
 from shared.records.skills import Skill, SkillCounts

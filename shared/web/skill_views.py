@@ -17,6 +17,7 @@ from shared.records.decision import (
     TrustTier,
     points_of,
 )
+from shared.records.facets import facets_of
 from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
 from shared.scanner.report import Capability, PermissionUse
 from shared.web import labels
@@ -42,6 +43,7 @@ ORDERS = {
     "installs": "most installed first",
     "trending": "most installed in the last 7 days first",
 }
+FACET_LABELS = {"category": "Category", "tier": "Tier", "license": "License", "tool": "Tool"}
 
 
 class Tick(NamedTuple):
@@ -98,6 +100,20 @@ class SkillView(NamedTuple):
     transferred_from: str | None
 
 
+class FacetOption(NamedTuple):
+    value: str
+    label: str
+
+
+class FacetView(NamedTuple):
+    """A filter of the marketplace."""
+
+    key: str
+    label: str
+    chosen: str  # in lower case; blank: any
+    options: list[FacetOption]
+
+
 class VersionView(NamedTuple):
     version: str
     created_at: datetime
@@ -137,6 +153,35 @@ def skills_summary(query: SkillQuery, shown: int, *, has_more: bool, is_later_pa
     if has_more or is_later_page:
         return f"Showing {counted}, {order}"
     return counted + (f", {order}" if shown > 1 else "")
+
+
+def facet_views(
+    query: SkillQuery, counts: Mapping[str, Mapping[str, int]] | None, shown: Iterable[Skill]
+) -> list[FacetView]:
+    """Values that skills have, most first; then those that are not counted: of this page, and the one that is chosen.
+    `counts` are of all listed skills; None: unknown."""
+    known: Mapping[str, Mapping[str, int | None]] = counts or {"tier": dict.fromkeys(TIERS)}
+    on_page = {value for skill in shown for value in facets_of(skill, "category")}
+    views = []
+    for key, label in FACET_LABELS.items():
+        chosen = query.facets.get(key, "")
+        options = [_facet_option(key, value, n) for value, n in _most_first(known.get(key, {}))]
+        listed = {option.value.lower() for option in options}
+        others = {chosen} | (on_page if key == "category" else set())
+        options += [_facet_option(key, value, None) for value in sorted(others - listed - {""})]
+        views.append(FacetView(key, label, chosen, options))
+    return views
+
+
+def _most_first(counts: Mapping[str, int | None]) -> list[tuple[str, int | None]]:
+    return sorted(counts.items(), key=lambda pair: (-(pair[1] or 0), pair[0]))
+
+
+def _facet_option(key: str, value: str, count: int | None) -> FacetOption:
+    if key == "tier":
+        value = value.upper()
+    label = TIERS[value].label if key == "tier" else value
+    return FacetOption(value, label if count is None else f"{label} ({labels.number(count)})")
 
 
 def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainted: bool = False) -> SkillView:

@@ -1,4 +1,4 @@
-"""Installs by day and what trends: from the counts that are there anyway, at the same cost among any number of skills."""
+"""Installs by day and what trends: from the counts that are there anyway, at the same cost in any market."""
 
 import re
 

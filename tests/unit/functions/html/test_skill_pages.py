@@ -185,16 +185,36 @@ async def test_released_follows_the_version_and_the_first_publication_is_apart(e
 
 
 async def test_a_result_shows_its_score_and_what_it_may_do(env):
-    await within(
-        env,
-        lambda: put_skills(
-            env.kv,
-            a_skill("a/tools/plain", 1),
-            a_skill("a/tools/able", 2, capabilities=("shell", "network"), judge_score=90),
-        ),
-    )
+    able = a_skill("a/tools/able", 2, capabilities=("shell", "network"), judge_score=90)
+    await put_skills(env.kv, a_skill("a/tools/plain", 1), able)
     able, plain = (await call(env, "GET /skills", "/skills")).text.split('<li data-id="')[1:]
     assert "<b>67</b>" in able
-    assert "Runs shell commands" in able and "Accesses the network" in able
+    assert "Runs shell commands" in able
+    assert "Accesses the network" in able
     assert "<b>40</b>" in plain
     assert "No permissions detected" in plain
+
+
+def options(page: str, facet: str) -> list[str]:
+    select = re.search(rf'<select id="{facet}".*?</select>', page)[0]
+    return re.findall(r"<option[^>]*>([^<]+)<", select)
+
+
+async def test_filters_are_selects_with_the_number_of_skills_of_each_value(env):
+    await fill(env)
+    page = (await call(env, "GET /skills", "/skills")).text
+    assert options(page, "category") == ["Any", "documents (2)", "data (1)"]
+    assert options(page, "tier") == ["Any", "Scanned (3)"]
+    await within(env, lambda: block_skill("uploads/anonymous/csv-cleaner", "It steals keys.", "admin:anna"))
+    page = (await call(env, "GET /skills", "/skills?category=Data")).text
+    assert options(page, "category") == ["Any", "documents (2)", "data"]
+    assert 'value="data" selected' in page
+
+
+async def test_a_category_that_is_not_counted_can_be_chosen_too(env):
+    await within(env, lambda: put_skills(env.kv, a_skill("a/b/c", category="falconry", license="MIT")))
+    page = (await call(env, "GET /skills", "/skills")).text
+    assert options(page, "category") == ["Any", "falconry"]
+    for query in ("category=falconry", "license=mit", "tool=hawk"):
+        name, _, value = query.partition("=")
+        assert f'<option value="{value}" selected>' in (await call(env, "GET /skills", f"/skills?{query}")).text, name
