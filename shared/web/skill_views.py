@@ -1,13 +1,13 @@
 """View models of skills for the templates: text and structure, no HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import NamedTuple
 
 from shared.evidence.blocklist import BlockEntry
 from shared.marketplace.community import community_of, trust_of
 from shared.marketplace.diffs import FileDiff
-from shared.marketplace.skill_search import SkillQuery
+from shared.marketplace.skill_search import SkillPage, SkillQuery
 from shared.records.decision import (
     MOST_POINTS,
     OFTEN_INSTALLED,
@@ -18,6 +18,7 @@ from shared.records.decision import (
     points_of,
 )
 from shared.records.facets import facets_of
+from shared.records.installs import trend_of
 from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
 from shared.scanner.report import Capability, PermissionUse
 from shared.web import labels
@@ -100,6 +101,16 @@ class SkillView(NamedTuple):
     transferred_from: str | None
 
 
+class OwnerTotals(NamedTuple):
+    """None: unknown."""
+
+    skills: int | None
+    versions: int | None
+    installs: int | None
+    this_week: int | None
+    is_more: bool  # than were added up
+
+
 class FacetOption(NamedTuple):
     value: str
     label: str
@@ -145,6 +156,19 @@ class DiffView(NamedTuple):
     to_version: str
     summary: str
     files: list[DiffFile]
+
+
+def owner_totals(page: SkillPage, today: date) -> OwnerTotals:
+    """What could not be read makes a sum unknown."""
+    is_whole = not page.failed and all(page.counts_of(skill) for skill in page.skills)
+    counts = [counts for skill in page.skills if (counts := page.counts_of(skill))]
+    return OwnerTotals(
+        None if page.failed else len(page.skills),
+        None if page.failed else sum(skill.versions for skill in page.skills),
+        sum(each.installs for each in counts) if is_whole else None,
+        sum(trend_of(each, today) for each in counts) if is_whole else None,
+        is_more=page.next_position is not None,
+    )
 
 
 def skills_summary(query: SkillQuery, shown: int, *, has_more: bool, is_later_page: bool) -> str:
