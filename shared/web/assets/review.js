@@ -61,8 +61,8 @@ function replaceRows(page) {
 const refresh = oneAtATime(async () => {
   const page = await pageAt(here());
   const fresh = find("[data-review]", page);
-  if (!part("rows") || !part("rows", page)) return location.reload();
-  replaceRows(page);
+  if (!part("rows") !== !part("rows", page)) return location.assign(here()); // the first one, or none any more
+  if (part("rows")) replaceRows(page);
   for (const name of ["totals", "summary"]) part(name).replaceChildren(...part(name, page).childNodes);
   if (!detail || !fresh || fresh.dataset.review !== detail.dataset.review) return;
   const hasChanged = fresh.dataset.version !== detail.dataset.version;
