@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 from functions.html import admin_skill_sections, audit_page, review_page
-from functions.html.admin_session import Flash, act, section, section_page, sign_in, sign_out, signed_in
+from functions.html.admin_session import Flash, act, section, section_page, sign_in, sign_out, signed_in, skill_names
 from functions.html.file_pages import show_submission_files
 from functions.html.review_page import stuck_now
 from functions.http.answer import STATUS, Answer
@@ -40,6 +40,7 @@ async def show_queue(request: Request, session: Session, flash: Flash, counting:
         sweep=sweep,
         stuck=stuck_,
         letters=letters,
+        names=await skill_names(letter.submission_id or "" for letter in letters.letters),
         counting=counting,
         cursor=await make_cursor(counting and counting.run_id, "recount"),
     )

@@ -7,13 +7,15 @@ from shared.errors import ConditionFailed, Conflict, Forbidden, InvalidRequest, 
 from shared.evidence.receipt_store import receipt_put
 from shared.evidence.review_store import find_claim, find_claims, get_review
 from shared.moderation import submission_decisions
+from shared.moderation.appeals import Objection, answer_appeal, open_appeal
 from shared.moderation.bulk_review import requeue_chosen
 from shared.moderation.review_claims import add_note, claim_review, release_review
-from shared.records.submissions import State
+from shared.records.owners import Owner
+from shared.records.submissions import State, touch
 from shared.storage.secret_store import AdminToken
 from shared.submissions.dead_letter_store import store_dead_letter
-from shared.submissions.submission_store import get_submission, move_submission
-from tests.support.builders import a_bundle, a_receipt, submitted
+from shared.submissions.submission_store import commit, get_submission, move_submission
+from tests.support.builders import a_bundle, a_receipt, processed, submitted
 from tests.support.memory import Interrupted, memory_env, within
 
 ANNA, ROB = AdminToken("anna", "admin", "0" * 64), AdminToken("rob", "reviewer", "1" * 64)
@@ -104,6 +106,35 @@ async def test_a_dead_letter_of_a_claimed_submission_waits_too(env):
     await claimed(env, submission)
     with pytest.raises(Conflict, match="rob has claimed"):
         await within(env, lambda: submission_decisions.retry_dead_letter("m-1", ANNA, WHY))
+
+
+async def test_a_blocked_skill_that_is_claimed_is_unblocked_by_its_holder_only(env):
+    submission = await submitted(env, a_bundle("published"))
+    await processed(env, submission)
+    await within(env, lambda: submission_decisions.block(submission.id, ANNA, WHY))
+    await claimed(env, submission)
+    with pytest.raises(Conflict, match="rob has claimed"):
+        await within(env, lambda: submission_decisions.unblock(submission.id, ANNA, WHY))
+    await claimed(env, submission, ANNA, take_over=True)
+    await within(env, lambda: submission_decisions.unblock(submission.id, ANNA, WHY))
+    assert await state_of(env, submission) == State.PUBLISHED
+
+
+async def test_an_appeal_is_answered_by_who_holds_the_claim_and_upholding_keeps_it(env):
+    submission = await held(env)
+    await within(env, lambda: commit(lambda _: touch(submission, repo_id=1000)))
+    objections = [Objection("It is an example.")]
+    appeal = await within(env, lambda: open_appeal(submission.id, Owner("acme/skills", 1000), objections))
+    await claimed(env, submission)
+    for overturned in ([], [0]):
+        with pytest.raises(Conflict, match="rob has claimed"):
+            await within(env, lambda o=overturned: answer_appeal(submission.id, appeal.id, ANNA, o, WHY))
+    env.kv.meanwhile = lambda: claim_review(submission.id, ANNA, WHY, take_over=True)
+    with pytest.raises(Conflict, match="changed since"):
+        await within(env, lambda: answer_appeal(submission.id, appeal.id, ROB, [], WHY))
+    await claimed(env, submission, take_over=True)
+    await within(env, lambda: answer_appeal(submission.id, appeal.id, ROB, [], WHY))
+    assert (await within(env, lambda: find_claim(submission.id))).by == "rob"
 
 
 async def test_a_claim_is_released_by_its_holder_only(env):

@@ -3,11 +3,13 @@
 import json
 import re
 
+from shared.moderation.review_claims import claim_review
 from shared.records.submissions import State
+from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import get_submission, move_submission
 from tests.support.admin_forms import signed_in
 from tests.support.builders import a_bundle, processed, submitted
-from tests.support.memory import within
+from tests.support.memory import Interrupted, memory_env, within
 from tests.support.page_weight import weight_of
 from tests.support.route_calls import call
 
@@ -75,6 +77,17 @@ async def test_what_another_reviewer_holds_is_refused_until_it_is_taken_over(env
     assert (await post(env, rita, submission, "take-over")).status == 303
     assert (await post(env, rita, submission, "reject")).status == 303
     assert await state_of(env, submission) == State.REJECTED
+
+
+async def test_what_another_reviewer_does_at_the_same_moment_is_told_on_the_page():
+    env = memory_env(Interrupted)
+    submission = await held(env)
+    anna = await signed_in(env)
+    env.kv.meanwhile = lambda: claim_review(submission.id, AdminToken("rob", "reviewer", "1" * 64), "for review")
+    refused = await post(env, anna, submission, "reject")
+    assert (refused.status, "changed by someone else at the same time" in refused.text) == (409, True)
+    assert "rob has claimed this" in refused.text
+    assert 'value="looked at it"' in refused.text  # what was typed is kept
 
 
 async def test_a_claim_is_released_and_expires(env):
