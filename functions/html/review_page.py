@@ -55,7 +55,7 @@ AUTHORED_READ = 50
 AUTHORED_SHOWN = 6
 
 
-class Author(NamedTuple):
+class AuthorHistory(NamedTuple):
     """What else came from an account on GitHub, newest first."""
 
     name: str
@@ -204,7 +204,7 @@ async def _evidence(request: Request, submission_id: str | None, at: datetime) -
     }
 
 
-async def _find_author(submission: Submission) -> Author | None:
+async def _find_author(submission: Submission) -> AuthorHistory | None:
     """None for an upload: nothing says who sent it."""
     host = f"https://{get_settings().github_host}/"
     if not (submission.repo_url or "").startswith(host):
@@ -216,4 +216,4 @@ async def _find_author(submission: Submission) -> Author | None:
     counts: dict[str, int] = {}
     for row in rows:
         counts[CATEGORY_OF[row.state]] = counts.get(CATEGORY_OF[row.state], 0) + 1
-    return Author(name, rows[:AUTHORED_SHOWN], counts, found.next_position is not None)
+    return AuthorHistory(name, rows[:AUTHORED_SHOWN], counts, found.next_position is not None)
