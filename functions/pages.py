@@ -1,7 +1,7 @@
 """The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
-from functions.html import feeds, queue_pages, run_page, skill_pages, submit_page
+from functions.html import feeds, guide_pages, queue_pages, run_page, skill_pages, submit_page
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -43,6 +43,7 @@ ROUTES: dict[str, Route] = {
     "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,
     "GET /docs/admin": admin_docs,
+    **guide_pages.ROUTES,
     **feeds.ROUTES,
     **contract.ROUTES,
     "$default": no_such_route,

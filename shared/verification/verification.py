@@ -37,6 +37,7 @@ from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_jud
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import ScanReport, finding_for, rule_set_version
+from shared.scanner.report import DECISIVE, deciding_findings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import Key, Put
 from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
@@ -310,13 +311,13 @@ def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
 
 
 def summary_of(report: ScanReport) -> str:
-    """The one finding that decided, in a sentence; the page shows the others."""
-    deciding = [finding for finding in report.findings if finding.action in ("block", "review")]
-    if deciding:
-        first = deciding[0]
-        more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
-        return f"{first.path}:{first.line}: {first.title}{more}"
-    return report.incomplete[0] if report.incomplete else ""
+    """The one finding that decided, and where; the page shows the others."""
+    deciding = [finding for finding in deciding_findings(report.findings) if finding.action in DECISIVE]
+    if not deciding:
+        return report.incomplete[0] if report.incomplete else ""
+    first, *others = deciding
+    place = f", {first.path}:{first.line}" if first.line else f", {first.path}" * bool(first.path)
+    return f"{first.title}{place}" + (f" (and {len(others)} more)" if others else "")
 
 
 def notes_of(report: ScanReport) -> str:
