@@ -35,6 +35,7 @@ ROUTES: dict[str, Route] = {
     "POST /submit": submit_page.submit,
     "GET /submit/{id}": submit_page.track,
     "GET /submissions/{id}": queue_pages.submission,
+    "POST /submissions/{id}/cancel": queue_pages.cancel,
     "GET /submissions/{id}/runs/{run}": run_page.show,
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,

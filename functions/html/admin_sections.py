@@ -35,6 +35,7 @@ from shared.submissions.submission_store import (
     get_submission,
 )
 from shared.web import charts, views
+from shared.web.form_words import in_form_words
 
 REVIEWED = tuple(state for state in State if state in PARKED_STATES)
 VERBS = {
@@ -176,7 +177,7 @@ async def recount(request: Request) -> Answer:
         run_id = await read_cursor(request.form().get("cursor") or None, "recount")
         progress = await maintenance.recount(session.token, run_id)
     except RequestError as error:
-        return await show_queue(request, session, Flash(problem=str(error), status=STATUS[type(error)]))
+        return await show_queue(request, session, Flash(problem=in_form_words(error), status=STATUS[type(error)]))
     return await show_queue(request, session, Flash(), progress)
 
 

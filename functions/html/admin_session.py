@@ -28,6 +28,7 @@ from shared.access.sessions import (
 from shared.db import now
 from shared.errors import TooManyRequests, Unauthorized
 from shared.submissions.pause import find_pause
+from shared.web.form_words import in_form_words
 
 SESSION = "session"
 SIGN_IN = "sign-in"  # a short-lived cookie that the CSRF token of the sign-in form is bound to
@@ -140,7 +141,7 @@ async def sign_in(request: Request) -> Answer:
     try:
         session = await open_session(form.get("token", ""), request.source_ip)
     except (Unauthorized, TooManyRequests) as error:
-        return await _sign_in_page(request, str(error), STATUS[type(error)])
+        return await _sign_in_page(request, in_form_words(error), STATUS[type(error)])
     seconds = int(SESSION_TTL.total_seconds())
     return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _expired_cookie(request, SIGN_IN))
 

@@ -40,7 +40,15 @@ from shared.scanner import ScanReport, finding_for, rule_set_version
 from shared.scanner.report import DECISIVE, deciding_findings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import Key, Put
-from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
+from shared.submissions.skill_source import (
+    UPLOADS,
+    Fetched,
+    fetch_skill,
+    fetch_upload,
+    pin_repo,
+    source_today,
+    unusable,
+)
 from shared.submissions.submission_store import commit, find_by_identity, find_submission, identity_put, words_of
 from shared.verification.clearances import clearance_keys, find_clearance
 from shared.verification.likeness import Newcomer, with_likeness
@@ -258,7 +266,7 @@ async def _weigh(
 ) -> tuple[Ruling, Receipt]:
     report = receipt.report
     if report.front_matter.errors:  # no person or judge could approve it: it has no name
-        return Ruling(State.REJECTED, reason=_unusable(report.front_matter.errors)), receipt
+        return Ruling(State.REJECTED, reason=unusable(report.front_matter.errors)), receipt
     vendor = _is_vendor(fetched)
     cleared = clearance is not None and clearance.covers(receipt)
     judged: Judged | None = None
@@ -331,7 +339,3 @@ def notes_of(report: ScanReport) -> str:
         *unread[:MAX_NOTES],
     ]
     return "\n".join(lines) or "nothing"
-
-
-def _unusable(problems: Sequence[str]) -> str:
-    return f"SKILL.md cannot be used: {'; '.join(problems)}. Start it with `---`, `name:`, `description:`, `---`."

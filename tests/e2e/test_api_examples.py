@@ -32,7 +32,7 @@ REFUSED = {
     '"seen": 4': "changed_meanwhile",  # ours is at another version
     "dead-letters/$LETTER/retry": "conflict",  # poison names no submission
     "tokens/$TOKEN/revoke": "own_token",  # there is no other
-    "upload-token": "wrong_upload_token",  # the real one is known to the uploader alone
+    "of another": "wrong_upload_token",  # the real one is known to the uploader alone
 }
 
 
