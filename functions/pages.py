@@ -1,7 +1,7 @@
 """The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
-from functions.html import feeds, guide_pages, queue_pages, run_page, skill_pages, submit_page
+from functions.html import feeds, guide_pages, queue_pages, run_page, skill_pages, submit_page, web_files
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -46,6 +46,7 @@ ROUTES: dict[str, Route] = {
     "GET /docs/admin": admin_docs,
     **guide_pages.ROUTES,
     **feeds.ROUTES,
+    **web_files.ROUTES,
     **contract.ROUTES,
     "$default": no_such_route,
 }

@@ -20,7 +20,7 @@ BUDGETS = {
     "owner_api": 233,
     "owner_pages": 330,
     "webhooks": 153,
-    "pages": 335,
+    "pages": 336,
     "admin_pages": 345,
     "consumer": 186,
     "dead_letters": 182,
