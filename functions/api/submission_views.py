@@ -26,8 +26,8 @@ from functions.http.answer import Answer
 from shared.db import now
 from shared.errors import InvalidRequest
 from shared.evidence.blocklist import BlockEntry
-from shared.evidence.judge import Judgement
 from shared.evidence.receipt_store import MAX_FINDINGS, Receipt
+from shared.records.judgement import Judgement
 from shared.records.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
 from shared.scanner.report import ScanReport
 from shared.submissions.intake import Accepted

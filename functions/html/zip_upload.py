@@ -10,10 +10,10 @@ from shared.submissions.skill_source import MAX_BUNDLE, MAX_FILES
 LEFT_OUT = {".git", ".DS_Store", "__MACOSX"}  # as by the script of the form
 READ = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-Files = list[tuple[str, bytes]]
+UploadedFiles = list[tuple[str, bytes]]
 
 
-def unzipped(files: Files) -> Files:
+def unzipped(files: UploadedFiles) -> UploadedFiles:
     """The files in it if a zip file is all that was sent. What it holds is limited before it is read, and only what was
     read here is stored, so it does not matter how others would read the archive."""
     if len(files) != 1 or not files[0][0].lower().endswith(".zip"):
@@ -25,11 +25,11 @@ def unzipped(files: Files) -> Files:
         raise _unreadable() from error
 
 
-def _read(archive: zipfile.ZipFile) -> Files:
+def _read(archive: zipfile.ZipFile) -> UploadedFiles:
     entries = [entry for entry in archive.infolist() if not entry.is_dir() and _is_wanted(entry.filename)]
     if len(entries) > MAX_FILES:
         raise InvalidRequest(f"A skill has 1 to {MAX_FILES} files.", code="invalid_bundle")
-    read: Files = []
+    read: UploadedFiles = []
     left = MAX_BUNDLE
     for entry in entries:
         if entry.compress_type not in READ:

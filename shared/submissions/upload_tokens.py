@@ -56,7 +56,7 @@ async def _get_upload(submission_id: str, token: str) -> Submission:
 
 
 def require_upload_token(submission: Submission, token: str | None) -> None:
-    """A missing token is told apart from a wrong one: the first may be a new author who chose a taken name."""
+    """A missing token and a wrong one are different errors: the first may be a new author who chose a taken name."""
     if not token:
         raise Conflict(
             f"The name {submission.skill_name!r}, or one that looks like it, is taken by another upload."

@@ -8,7 +8,7 @@ from shared.scanner.pack import Rule, read_calibration, rule_entries, rule_set_v
 from shared.scanner.report import Action
 from shared.scanner.terminal import STANDINGS
 from shared.web import labels
-from shared.web.unseen import show_unseen
+from  import show_unseen
 
 MOST_EXAMPLES = 3  # of a kind
 DECIDES = {
