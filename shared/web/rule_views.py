@@ -8,7 +8,7 @@ from shared.scanner.pack import Rule, read_calibration, rule_entries, rule_set_v
 from shared.scanner.report import Action
 from shared.scanner.terminal import STANDINGS
 from shared.web import labels
-from  import show_unseen
+from shared.web.invisible import show_invisible
 
 MOST_EXAMPLES = 3  # of a kind
 DECIDES = {
@@ -72,4 +72,4 @@ def _shown(examples: Any) -> list[RuleExample]:
 def _text(content: str | bytes) -> str:
     if isinstance(content, bytes):
         return f"({labels.counted(len(content), 'byte')} that are no text)"
-    return "\n".join(show_unseen(line) for line in content.strip("\n").split("\n"))
+    return "\n".join(show_invisible(line) for line in content.strip("\n").split("\n"))

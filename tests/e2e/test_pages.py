@@ -433,7 +433,7 @@ def test_stamps_are_in_the_time_of_the_browser_with_utc_on_hover(browser, platfo
 
 def test_a_waiting_submission_leads_its_owner_to_cancel(tab, platform):
     admin = AdminSession(platform, platform.admin_token)
-    admin.post("/admin/pause", action="pause", minutes="30", why="shown")
+    admin.post("/admin/pause", action="pause", hours="1", why="shown")
     waiting = upload(platform, "on-second-thought", skill_md("on-second-thought", "Waits.", []))
     tab.goto(f"{platform.url}/submissions/{waiting['id']}")
     tab.click("summary:text('Is it yours? Cancel')")

@@ -234,7 +234,7 @@ if (uploadForm) {
       const form = new FormData();
       form.append("action", "check");
       for (const { path, file } of files) form.append("files", file, path);
-      const response = await fetch(uploadForm.action, { method: "POST", body: form });
+      const response = await fetch(uploadForm.getAttribute("action"), { method: "POST", body: form });
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       const problem = find("#files-problem", page)?.textContent || find(".empty p:nth-of-type(2)", page)?.textContent;
       if (!response.ok) return problemAt("files", problem || "Something went wrong. Try again.");
