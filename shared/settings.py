@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings
 STAGES = ("local", "dev", "prod")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
-LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
+LIMITED = ("submit", "check", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
 _LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 _CLIENT_ID = re.compile(r"[A-Za-z0-9.]{16,32}", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")

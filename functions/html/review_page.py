@@ -38,6 +38,7 @@ from shared.submissions.submission_store import (
     get_submission,
 )
 from shared.web import charts, views
+from shared.web.form_words import in_form_words
 
 PATH = "/admin"
 REVIEWED = tuple(state for state in State if state in PARKED_STATES)
@@ -146,7 +147,9 @@ async def requeue_several(request: Request) -> Answer:
     try:
         outcomes = await requeue_chosen(seen, session.token, form.get("why", ""))
     except RequestError as error:
-        return await show_review(request, session, Flash(problem=str(error), typed=form, status=STATUS[type(error)]))
+        return await show_review(
+            request, session, Flash(problem=in_form_words(error), typed=form, status=STATUS[type(error)])
+        )
     return await show_review(request, session, Flash(), outcomes)
 
 

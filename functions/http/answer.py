@@ -30,7 +30,7 @@ STATUS = {
 }
 COMPRESS_FROM = 1024
 # Sent as they are: archives are compressed, and the bytes of files may be anything.
-OPAQUE = ("application/gzip", "application/zip", "application/octet-stream", "text/plain")
+OPAQUE = ("application/gzip", "application/zip", "application/octet-stream", "text/plain", "image/x-icon")
 REVALIDATE = "public, no-cache"  # caches must revalidate, so that a blocked skill disappears at once
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _READS_LIKE_A_LIMIT = re.compile(rb"(?i)(?<=r)a(?=te)|(?<=42)9")

@@ -187,6 +187,12 @@ class GitHub:
         skills = sorted(found, key=lambda skill: skill.path)
         return RepoSkills(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
 
+    async def require_skill(self, repo: GitHubRepo, commit: str, path: str) -> None:
+        """Refuses a folder without a SKILL.md, where GitHub can list all files."""
+        tree: Tree = await self._once((repo.id, commit), self._snapshot(repo, commit).tree)
+        if not tree.truncated and not any(map(_is_skill_md_of(path), tree.tree)):
+            raise _no_skill(path)
+
     async def read_skill_mds(self, repo: GitHubRepo, commit: str, paths: Collection[str]) -> dict[str, bytes]:
         """These files of a commit, to find a skill by the name in its front matter. From the archive, which its worker
         needs anyway: a request for each file would cost more."""

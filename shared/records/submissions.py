@@ -164,7 +164,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_stat
     from_state: State | None
     to_state: State
     reason: str | None
-    actor: str  # system | worker | recovery | admin:<name> | owner:<owner>/<repo>
+    actor: str  # system | worker | recovery | uploader | admin:<name> | owner:<owner>/<repo>
 
 
 class Change(NamedTuple):

@@ -91,7 +91,7 @@ async def rescan(skill: Skill) -> Rescanned:
     if worse:
         learned: dict[str, str | int] = {"rule_set": receipt.rule_set, "verdict": report.verdict, "score": report.score}
         learned["has_own_findings"] = bool(own_findings(report))
-        reason = f"A newer rule set found: {summary_of(report)}"
+        reason = f"{summary_of(report)}. Found by a newer rule set."
         await block_by_rule(skill, reason, **learned)
     else:
         await put_rescanned(skill, report, receipt.rule_set)

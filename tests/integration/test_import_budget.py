@@ -15,15 +15,15 @@ from bench.cold_start import EVENTS
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
-    "submissions_api": 162,
+    "submissions_api": 163,
     "skills_api": 173,
     "registry": 164,
     "admin_api": 212,
     "owner_api": 215,
-    "owner_pages": 231,
+    "owner_pages": 232,
     "webhooks": 152,
-    "pages": 310,
-    "admin_pages": 328,
+    "pages": 315,
+    "admin_pages": 329,
     "consumer": 164,
     "dead_letters": 160,
     "stuck_scan": 159,

@@ -99,7 +99,7 @@ async def test_a_worse_verdict_takes_a_published_skill_out(env, stub):
     assert (report.rescanned, report.blocked) == (2, [held.skill_name])
     after = await record(env, held)
     assert after.state == State.BLOCKED
-    assert after.reason.startswith("A newer rule set found: SKILL.md:")
+    assert after.reason.endswith("Found by a newer rule set.")
     assert [s.name for s in (await within(env, lambda: get_published_skills_list(10))).skills] == [good.skill_name]
     check_invariants(env.kv)
 
