@@ -71,6 +71,14 @@ MISTAKES = {
         drop(of("Consumer", "DeploymentPreference")),
         "Consumer: a new version is not taken back",
     ),
+    "an alarm that needs longer than a canary": (
+        put(of("PagesFails", "Metrics.1.MetricStat.Period"), 300),
+        "PagesFails: goes off after 600 s",
+    ),
+    "a shared alarm that needs longer than a canary": (
+        put(of("RequestsFail", "Period"), 300),
+        "RequestsFail: goes off after 300 s",
+    ),
     "no alarm shared by all deployments": (
         put(f"{GLOBALS}.DeploymentPreference.Alarms", []),
         "not taken back when requests fail",
@@ -112,6 +120,11 @@ MISTAKES = {
     "every model": (with_any_model, "may ask any model"),
     "a model without a judge": (with_a_model_but_no_judge, "although there is no judge"),
     "a table without protection": (drop(of("Table", "DeletionProtectionEnabled")), "deleted by one call"),
+    "a table that is open unless asked": (put("Parameters.TableProtection.Default", "off"), "deleted by one call"),
+    "a table that no failed creation can take back": (
+        put(of("Table", "DeletionProtectionEnabled"), True),
+        "deleted by one call, or",
+    ),
     "a bucket without versions": (drop(of("Content", "VersioningConfiguration")), "cannot be restored"),
     "a bucket without TLS": (with_plain_http, "without TLS"),
     "a changed first value of a secret": (
@@ -167,6 +180,7 @@ REFUSED = {
     "GitHub without TLS": ({"GitHubApiUrl": "http://api.github.com"}, "not like"),
     "a topic that is no ARN": ({"AlarmTopicArn": "alarms"}, "not like"),
     "a trace of another kind": ({"Tracing": "PassThrough"}, "not one of"),
+    "a protection of another kind": ({"TableProtection": "maybe"}, "not one of"),
     "a start of another kind": ({"SnapStart": "true"}, "not one of"),
     "a deployment of another kind": ({"DeploymentType": "BlueGreen"}, "not one of"),
     "a repository without an owner": ({"GitHubRepository": "vskill-platform"}, "not like"),
