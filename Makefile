@@ -37,7 +37,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup run backup restore admin-token false-alarms check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
-.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner deploy-stack note-parameters
+.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke migrate rollback check-template external-scanner deploy-stack note-parameters
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -79,6 +79,9 @@ admin-token: setup ## make a token for the admin API and print it once (NAME=ann
 
 smoke: setup ## try a running platform without changing anything (URL=http://127.0.0.1:3000)
 	@$(BIN)/python -m local.smoke "$(URL)"
+
+migrate: setup ## run the jobs over stored data that a release needs (ADMIN_TOKEN=... URL=http://127.0.0.1:3000)
+	@$(BIN)/python -m local.migrate "$(or $(URL),http://127.0.0.1:3000)"
 
 rollback: setup ## take every function on AWS back to its previous version: STAGE=dev (default) or STAGE=prod
 	@$(known_stage)

@@ -172,6 +172,7 @@ def _versions(aws: Any, function: str) -> list[int]:
 def _try_out(stack: str, stage: str, client: Client) -> int:
     outputs = find_outputs(client, stack) or {}
     if smoke.main(outputs["Url"]) == 0:
+        print("\n".join(smoke.warnings_at(outputs["Url"])), file=sys.stderr)
         return 0
     command = f"make rollback STAGE={stage}"
     if sys.stdin.isatty() and input(f"Take every function back to its previous version ({command})? [y/N] ") == "y":

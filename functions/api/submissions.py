@@ -38,14 +38,13 @@ from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.idempotency import Idempotency, caller_of
-from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
+from shared.db import get_content, get_queue, get_secrets, get_settings, now
 from shared.errors import InvalidRequest, NotFound
 from shared.evidence.blocklist import BlockEntry, find_block
 from shared.evidence.receipt_store import find_receipt
 from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
-from shared.storage.kv import Key
-from shared.submissions import counters, discovery, feed, intake
+from shared.submissions import counters, data_version, discovery, feed, intake
 from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
 from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
 from shared.submissions.skill_source import parse_repo_url
@@ -226,7 +225,7 @@ async def get_report(request: Request, query: ReportParameters) -> Answer:
 async def health(request: Request) -> Answer:
     """503 if a part is not reachable; `parts` says which."""
     parts = {
-        "store": get_kv().get(Key("health")),
+        "store": data_version.get_warnings(),
         "content": get_content().check(),
         "queue": get_queue().check(),
         "secrets": get_secrets().get(),
@@ -235,6 +234,8 @@ async def health(request: Request) -> Answer:
     states = {part: "down" if isinstance(r, BaseException) else "ok" for part, r in zip(parts, results, strict=True)}
     is_up = set(states.values()) == {"ok"}
     warnings = [] if states["secrets"] == "down" else await github_warnings()
+    if isinstance(results[0], list):
+        warnings += results[0]
     return Answer(Health("ok" if is_up else "degraded", states, warnings), 200 if is_up else 503)
 
 

@@ -21,6 +21,7 @@ from shared.moderation import appeals, maintenance, submission_decisions
 from shared.moderation.recount import Progress
 from shared.records.submissions import PARKED_STATES, State
 from shared.settings import find_whole_number
+from shared.submissions import data_version
 from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
@@ -70,7 +71,7 @@ async def show_review(request: Request, session: Session, flash: Flash) -> Answe
         appeals=opened,
         throughput=None if hours is None else charts.throughput(hours),
         oldest=charts.oldest({one.state: one.updated_at for one in reversed(oldest.submissions)}, at),
-        warnings=await github_warnings(),
+        warnings=[*await github_warnings(), *await data_version.get_warnings()],
     )
 
 

@@ -15,7 +15,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from local import deployment, smoke
+from local import deployment, migrate, smoke
 from local.cloudformation import load
 from local.config import StartError
 from tests.support.template_checks import ROOT
@@ -272,7 +272,38 @@ def test_a_platform_that_fails_is_named_probe_by_probe_and_the_rollback_is_offer
     assert "0 of 9 probes" in shown.out
 
 
+def pages(*cursors, failed=()):
+    return [{"checked": 50, "failed": list(failed), "cursor": cursor} for cursor in cursors]
+
+
+def test_each_job_is_continued_until_its_end_in_the_order_of_the_release():
+    bodies = pages("next", None, None)
+    with answering(200, bodies) as url:
+        lines = list(migrate.migrate(url, "token"))
+    assert [line.partition(":")[0] for line in lines] == ["build-artifacts", "build-artifacts", "rebuild-index"]
+    assert bodies == []
+
+
+@pytest.mark.parametrize(
+    ("status", "bodies", "reason"),
+    [
+        (200, pages(None, None, failed=["a/b/c"]), "run it again: a/b/c"),
+        (403, [{"error": "forbidden"}], "answered 403"),
+    ],
+)
+def test_a_job_that_fails_fails_the_command(status, bodies, reason):
+    with answering(status, bodies) as url, pytest.raises(StartError, match=reason):
+        list(migrate.migrate(url, "token"))
+
+
+def test_a_migration_needs_an_address_and_a_token():
+    with pytest.raises(StartError, match="ADMIN_TOKEN"):
+        migrate.main(["http://127.0.0.1:9"], "")
+
+
 def answering(status, body):
+    """A platform with one answer, or with these one after the other."""
+
     class Server(ThreadingHTTPServer):
         def __enter__(self):
             threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -286,7 +317,7 @@ def answering(status, body):
         def do_GET(self):
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
+            self.wfile.write(json.dumps(body.pop(0) if isinstance(body, list) else body).encode())
 
         do_POST = do_GET  # noqa: N815 - the server's name
 
