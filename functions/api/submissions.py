@@ -33,7 +33,7 @@ from functions.api.submission_schemas import (
     UploadToken,
 )
 from functions.api.submission_views import accepted_answer, content_of, detail_of, position_of, report_of
-from functions.http.answer import Answer
+from functions.http.answer import AT_EDGE, Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
@@ -113,13 +113,14 @@ async def list_(request: Request, query: ListParameters) -> Answer:
             stats=listing.stats,
             degraded=listing.degraded,
             stale=listing.stale,
-        )
+        ),
+        cache="" if listing.degraded else AT_EDGE,
     )
 
 
 @operation("Number of submissions by category and state", gives=counters.Stats)
 async def get_stats(request: Request) -> Answer:
-    return Answer(await counters.get_stats())
+    return Answer(await counters.get_stats(), cache=AT_EDGE)
 
 
 @operation("Totals of the platform", gives=PlatformStats)
@@ -134,7 +135,8 @@ async def get_totals(request: Request) -> Answer:
             versions=market.versions,
             generated_at=counted.generated_at,
             degraded=counted.degraded or market.skills is None,
-        )
+        ),
+        cache=AT_EDGE,
     )
 
 
