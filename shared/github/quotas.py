@@ -19,7 +19,7 @@ from shared.telemetry import logger
 from shared.timing import QUOTA_AGE
 
 WORTH_SHARING = 0.05  # of the limit: so much less than the others know
-Token = str | None  # None: calls without a token, whose quota is the address's
+GitHubToken = str | None  # None: calls without a token, whose quota is the address's
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Quotas:
     def __init__(self, kv: KV | None, clock: Callable[[], datetime]) -> None:
         self._kv = kv
         self._clock = clock
-        self._known: dict[Token, Quota] = {}
-        self._shared: dict[Token, Quota] = {}
+        self._known: dict[GitHubToken, Quota] = {}
+        self._shared: dict[GitHubToken, Quota] = {}
         self._read_at: datetime | None = None
 
     def all_known(self) -> list[Quota]:
@@ -47,15 +47,15 @@ class Quotas:
     def are_all_known(self) -> bool:
         return bool(self._known) and len(self.all_known()) == len(self._known)
 
-    def left(self, token: Token) -> float:
+    def left(self, token: GitHubToken) -> float:
         """A token that was never used counts as full."""
         quota = self._known.get(token)
         return math.inf if quota is None or quota.resets_at <= self._clock() else quota.remaining
 
-    def resets_at(self, tokens: Iterable[Token]) -> datetime:
+    def resets_at(self, tokens: Iterable[GitHubToken]) -> datetime:
         return min(self._known[token].resets_at for token in tokens)
 
-    async def refresh(self, tokens: list[Token]) -> None:
+    async def refresh(self, tokens: list[GitHubToken]) -> None:
         self._known = {token: quota for token, quota in self._known.items() if token in tokens}
         now = self._clock()
         if self._kv is None or (self._read_at and timedelta() <= now - self._read_at < QUOTA_AGE):
@@ -70,7 +70,7 @@ class Quotas:
             if token and (doc := read.found.get(_key(token))):
                 self._learn(token, doc)
 
-    async def note(self, token: Token, quota: Quota) -> None:
+    async def note(self, token: GitHubToken, quota: Quota) -> None:
         """As GitHub answered this process now."""
         self._known[token] = quota
         if self._kv is None or token is None or not self._is_worth_sharing(token, quota):
