@@ -1,6 +1,8 @@
 """Every function is watched, logged, traced and taken back alike, the data is protected, and bad parameters are refused
 before anything is created; each claim with a mistake that is noticed."""
 
+import re
+
 import pytest
 
 from local.cloudformation import load
@@ -275,3 +277,22 @@ def test_the_web_acl_is_one_of_cloudfront_and_counts_by_address():
     rates = [rule["Statement"].get("RateBasedStatement", {}) for rule in acl["Rules"]]
     assert acl["Scope"] == "CLOUDFRONT"
     assert {"Limit": {"Ref": "RequestsPerAddress"}, "AggregateKeyType": "IP"} in rates
+
+
+def alarms_without_a_row(template, pages):
+    rows = [line.split("|")[1] for page in pages for line in page.splitlines() if line.startswith("|")]
+    named = {name for row in rows for name in re.findall(r"[A-Za-z]+", row)}
+    alarms = {name for name, resource in template["Resources"].items() if resource["Type"] == "AWS::CloudWatch::Alarm"}
+    return sorted(alarms - named)
+
+
+RUNBOOKS = [(ROOT / "docs" / page).read_text() for page in ("aws.md", "reliability.md")]
+
+
+def test_an_operator_finds_every_alarm_in_a_table_that_says_what_to_do():
+    assert alarms_without_a_row(TEMPLATE, RUNBOOKS) == []
+
+
+def test_an_alarm_that_no_table_names_is_found():
+    without = [page.replace("SweepFails", "") for page in RUNBOOKS]
+    assert alarms_without_a_row(TEMPLATE, without) == ["SweepFails"]
