@@ -4,6 +4,7 @@ before anything is created; each claim with a mistake that is noticed."""
 import re
 
 import pytest
+from cfnlint.api import ManualArgs, lint
 
 from local.cloudformation import load
 from shared.errors import InvalidSettings
@@ -296,3 +297,10 @@ def test_an_operator_finds_every_alarm_in_a_table_that_says_what_to_do():
 def test_an_alarm_that_no_table_names_is_found():
     without = [page.replace("SweepFails", "") for page in RUNBOOKS]
     assert alarms_without_a_row(TEMPLATE, without) == ["SweepFails"]
+
+
+def test_the_linter_finds_nothing_in_the_template_of_the_web_acl():
+    text = (ROOT / "waf.yaml").read_text()
+    config = ManualArgs(regions=["us-east-1"])
+    assert lint(text, config=config) == []
+    assert lint(text.replace("AggregateKeyType: IP", "AggregateKeyType: FACE"), config=config) != []
