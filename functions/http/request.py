@@ -1,7 +1,6 @@
 """A request as routes see it, parsed strictly from an HTTP API event: nothing unknown is ignored."""
 
 import base64
-import hmac
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import msgspec
 import orjson
 
 from shared import errors
+from shared.access.signing import is_same
 
 MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda accepts 6 MB, including the event around the body
 SHORTEST_KEY = 32  # of the edge: an empty one would be shown by anybody
@@ -106,7 +106,7 @@ def _as_the_edge_saw_it(headers: Mapping[str, str], source_ip: str) -> tuple[Map
     """The client's address comes from the gateway, never from a header, which the client could forge: only from
     CloudFront's, beside the key that nobody else has. Then the gateway sees CloudFront instead of the client."""
     key, shown = os.environ.get("EDGE_KEY", ""), headers.get("x-edge-key", "")
-    if len(key) < SHORTEST_KEY or not hmac.compare_digest(shown.encode(errors="surrogatepass"), key.encode()):
+    if len(key) < SHORTEST_KEY or not is_same(key, shown):
         return headers, source_ip
     try:
         address = str(ip_address(headers.get("x-viewer-address", "")))
