@@ -57,8 +57,9 @@ SECRET_TTL = timedelta(minutes=5)
 GITHUB_BUDGET = timedelta(seconds=15)  # one GitHub API request
 RESOLVE_BUDGET = timedelta(seconds=5)  # how long the submission of a repository waits for GitHub
 ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the request to its last byte
-PIN_AGE = scaled(seconds=60)  # how old a worker's answer about a repository and its head may be
-SNAPSHOT_AGE = scaled(minutes=10)  # how long the files of a commit are kept for the next skill of the same one
+PIN_AGE = scaled(minutes=10)  # how old a worker's answer about a repository and its head may be
+QUOTA_AGE = timedelta(minutes=1)  # how old a process's knowledge of what others used of GitHub's quota may be
+SNAPSHOT_AGE = scaled(minutes=15)  # how long the files of a commit are kept for the next skill of the same one
 FETCH_LEASE = scaled(seconds=75)  # longer than one archive takes; then another worker asks GitHub
 FETCH_WAIT = timedelta(seconds=10)  # for a worker that asks GitHub the same
 BUSY_PAUSE = scaled(seconds=10)  # until the next look, when that took longer

@@ -43,19 +43,19 @@ from functions.api.submission_views import (
     position_of,
     report_of,
 )
-from functions.http.answer import Answer
+from functions.http.answer import AT_EDGE, Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.idempotency import Idempotency, caller_of
-from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
+from shared.db import get_content, get_queue, get_secrets, get_settings, now
 from shared.errors import InvalidRequest, NotFound
 from shared.evidence.blocklist import BlockEntry, find_block
 from shared.evidence.receipt_store import find_receipt
 from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
 from shared.storage.kv import Key
-from shared.submissions import counters, discovery, feed, intake
+from shared.submissions import counters, data_version, discovery, feed, intake
 from shared.submissions.check import check_bundle
 from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
 from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
@@ -133,13 +133,14 @@ async def list_(request: Request, query: ListParameters) -> Answer:
             stats=listing.stats,
             degraded=listing.degraded,
             stale=listing.stale,
-        )
+        ),
+        cache="" if listing.degraded else AT_EDGE,
     )
 
 
 @operation("Number of submissions by category and state", gives=counters.Stats)
 async def get_stats(request: Request) -> Answer:
-    return Answer(await counters.get_stats())
+    return Answer(await counters.get_stats(), cache=AT_EDGE)
 
 
 @operation("Totals of the platform", gives=PlatformStats)
@@ -154,7 +155,8 @@ async def get_totals(request: Request) -> Answer:
             versions=market.versions,
             generated_at=counted.generated_at,
             degraded=counted.degraded or market.skills is None,
-        )
+        ),
+        cache=AT_EDGE,
     )
 
 
@@ -252,7 +254,7 @@ async def get_report(request: Request, query: ReportParameters) -> Answer:
 async def health(request: Request) -> Answer:
     """503 if a part is not reachable; `parts` says which."""
     parts = {
-        "store": get_kv().get(Key("health")),
+        "store": data_version.get_warnings(),
         "content": get_content().check(),
         "queue": get_queue().check(),
         "secrets": get_secrets().get(),
@@ -261,6 +263,8 @@ async def health(request: Request) -> Answer:
     states = {part: "down" if isinstance(r, BaseException) else "ok" for part, r in zip(parts, results, strict=True)}
     is_up = set(states.values()) == {"ok"}
     warnings = [] if states["secrets"] == "down" else await github_warnings()
+    if isinstance(results[0], list):
+        warnings += results[0]
     return Answer(Health("ok" if is_up else "degraded", states, warnings), 200 if is_up else 503)
 
 

@@ -24,6 +24,7 @@ from shared.records.review import ReviewClaim
 from shared.records.submissions import CATEGORY_OF, PARKED_STATES, State, Submission, SubmissionRow, is_id
 from shared.settings import find_whole_number
 from shared.storage.documents import stamp
+from shared.submissions import data_version
 from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
@@ -95,7 +96,7 @@ async def show_review(request: Request, session: Session, flash: Flash, outcomes
         appeals=opened,
         throughput=None if hours is None else charts.throughput(hours),
         oldest=charts.oldest({one.state: one.updated_at for one in reversed(oldest.submissions)}, at),
-        warnings=await github_warnings(),
+        warnings=[*await github_warnings(), *await data_version.get_warnings()],
     )
 
 

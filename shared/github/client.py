@@ -14,8 +14,9 @@ import msgspec
 
 from shared.errors import Refused
 from shared.github.archive import Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder, SkillMdReader
-from shared.github.http import GetJson, GitHubHttp, Missing, Quota, RequestCache, api_path
+from shared.github.http import GetJson, GitHubHttp, Missing, RequestCache, api_path
 from shared.github.pins import SharedPins, replayed, unless_refused
+from shared.github.quotas import Quota, Quotas
 from shared.github.repo_cache import RepoCache
 from shared.github.repos import GitHubRepo as GitHubRepo
 from shared.github.repos import RepoAnswer, is_repo_name, no_repo, repo_of_answer
@@ -68,7 +69,7 @@ class GitHub:
     def __init__(
         self, api_url: str, secrets: Secrets, clock: Callable[[], datetime], cache: RepoCache | None = None
     ) -> None:
-        self._http = GitHubHttp(api_url, secrets, clock)
+        self._http = GitHubHttp(api_url, secrets, clock, Quotas(cache.kv, clock) if cache else None)
         self._get_json: GetJson = self._http.get_json
         self._cache = cache
         self._pins = SharedPins(cache, clock) if cache else None

@@ -227,7 +227,7 @@ async def fetch_upload(submission: Submission) -> Fetched:
 
 async def pin_repo(submission: Submission) -> PinnedRepo:
     # What was pushed before it was submitted must be seen. The request itself may have asked, a moment before.
-    since = submission.created_at - API_TIMEOUT
+    since = (submission.run_at or submission.created_at) - API_TIMEOUT
     place = await get_github().pin(*_owner_and_name(submission), tree_of(submission), since)
     if submission.repo_id not in (None, place.repo.id):
         raise NeedsPerson(
