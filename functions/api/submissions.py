@@ -54,7 +54,6 @@ from shared.evidence.blocklist import BlockEntry, find_block
 from shared.evidence.receipt_store import find_receipt
 from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
-from shared.storage.kv import Key
 from shared.submissions import counters, data_version, discovery, feed, intake
 from shared.submissions.check import check_bundle
 from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
