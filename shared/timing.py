@@ -63,6 +63,8 @@ SNAPSHOT_AGE = scaled(minutes=15)  # how long the files of a commit are kept for
 FETCH_LEASE = scaled(seconds=75)  # longer than one archive takes; then another worker asks GitHub
 FETCH_WAIT = timedelta(seconds=10)  # for a worker that asks GitHub the same
 BUSY_PAUSE = scaled(seconds=10)  # until the next look, when that took longer
+STUCK_SCAN_BUDGET = timedelta(minutes=2)  # the timeout of the function
+RESCAN_PERIOD = scaled(hours=24)  # from the end of a round over what is published to the next
 RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; the most that Lambda allows
 # The three scans of a batch share the 0.58 of a CPU that a consumer has; the rest of its time is for everything else.
 SCAN_CPU_LIMIT = timedelta(seconds=10)  # of one scan, enforced by the kernel: CPU time, so that no sibling decides it
