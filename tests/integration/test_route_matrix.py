@@ -41,6 +41,10 @@ ROLES = {
     f"POST {ADMIN}/submissions/{{id}}/block": "admin",
     f"POST {ADMIN}/submissions/{{id}}/unblock": "admin",
     f"POST {ADMIN}/submissions/{{id}}/dequeue": "admin",
+    f"GET {ADMIN}/submissions/{{id}}/review": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/claim": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/release": "reviewer",
+    f"POST {ADMIN}/submissions/{{id}}/notes": "reviewer",
     f"GET {ADMIN}/appeals": "reviewer",
     f"POST {ADMIN}/submissions/{{id}}/appeals/{{appeal}}/answer": "reviewer",
     f"GET {ADMIN}/false-alarms": "reviewer",
@@ -97,7 +101,8 @@ SIGNED = {
 }
 PUBLIC_API = re.compile(r"/api/v1/(submissions|skills|owners|queue|blocklist|stats|health|openapi\.json)(/.*)?")
 PUBLIC_PAGES = re.compile(
-    r"/|/\.well-known/[a-z-]+\.json|/(queue|submit|skills|submissions|docs|assets|theme|feeds)(/.*)?"
+    r"/|/\.well-known/([a-z-]+\.json|security\.txt)|/(favicon\.ico|robots\.txt|sitemap\.xml)"
+    r"|/(queue|submit|skills|submissions|docs|assets|theme|feeds|guide|policies|rules|sitemaps)(/.*)?"
 )
 # For programs that install skills: public and read-only, like the pages.
 PUBLIC_CLIENTS = re.compile(
