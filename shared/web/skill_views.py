@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-from shared.evidence.blocklist import BlockEntry
 from shared.marketplace.community import community_of, trust_of
-from shared.marketplace.diffs import FileDiff
 from shared.marketplace.skill_search import SkillPage, SkillQuery
 from shared.records.decision import (
     MOST_POINTS,
@@ -19,7 +17,7 @@ from shared.records.decision import (
 )
 from shared.records.facets import facets_of
 from shared.records.installs import trend_of
-from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
+from shared.records.skills import Skill, SkillCounts, split_name
 from shared.scanner.report import Capability, PermissionUse
 from shared.web import labels
 
@@ -125,39 +123,6 @@ class FacetView(NamedTuple):
     options: list[FacetOption]
 
 
-class VersionView(NamedTuple):
-    version: str
-    created_at: datetime
-    is_current: bool
-    is_yanked: bool
-    yank_reason: str | None
-    before: str | None  # the version to compare it with
-    block_reason: str | None = None
-    new_permissions: Sequence[str] = ()
-    links: Mapping[str, str] = {}  # to its files, by label
-
-
-class DiffLine(NamedTuple):
-    kind: str
-    mark: str
-    text: str
-
-
-class DiffFile(NamedTuple):
-    filename: str
-    status: str
-    additions: int
-    deletions: int
-    lines: list[DiffLine] | None
-
-
-class DiffView(NamedTuple):
-    from_version: str
-    to_version: str
-    summary: str
-    files: list[DiffFile]
-
-
 def owner_totals(page: SkillPage, today: date) -> OwnerTotals:
     """What could not be read makes a sum unknown."""
     is_whole = not page.failed and all(page.counts_of(skill) for skill in page.skills)
@@ -247,44 +212,6 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         successor=skill.successor,
         transferred_from=skill.transferred_from,
     )
-
-
-def version_views(
-    versions: Sequence[SkillVersion],
-    current: str,
-    bans: Mapping[str, BlockEntry],
-    links: Mapping[str, Mapping[str, str]],
-) -> list[VersionView]:
-    """Newest first, each with its predecessor for a diff, unless the content of either is on the blocklist."""
-    return [
-        VersionView(
-            version.version,
-            version.created_at,
-            version.version == current and not version.is_yanked,
-            version.is_yanked,
-            version.yank_reason,
-            before.version if before and not {version.content_hash, before.content_hash} & bans.keys() else None,
-            bans[version.content_hash].reason if version.content_hash in bans else None,
-            version.new_permissions,
-            links.get(version.version, {}),
-        )
-        for version, before in zip(versions, [*versions[1:], None], strict=False)
-    ]
-
-
-def diff_view(from_version: str, to_version: str, summary_: str, files: Iterable[FileDiff]) -> DiffView:
-    return DiffView(from_version, to_version, summary_, [_diff_file(file) for file in files])
-
-
-def _diff_file(file: FileDiff) -> DiffFile:
-    lines = None if file.patch is None else [_diff_line(line) for line in file.patch.split("\n")]
-    return DiffFile(file.filename, file.status, file.additions, file.deletions, lines)
-
-
-def _diff_line(line: str) -> DiffLine:
-    kinds = {"+": "added", "-": "removed", "@": "hunk"}
-    kind = kinds.get(line[:1], "same")
-    return DiffLine(kind, line[:1] if kind in ("added", "removed") else "", line if kind == "hunk" else line[1:])
 
 
 def _trust_factors(skill: Skill, counts: SkillCounts | None, at: datetime) -> list[Tick]:
