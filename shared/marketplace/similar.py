@@ -6,7 +6,7 @@ any number of skills; of a word that thousands have it is a sample, and such a w
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, islice
 
 from shared.db import get_kv
@@ -22,7 +22,8 @@ PER_WORD = 100
 CANDIDATES = 20
 SHOWN = 5
 ENOUGH_WORDS = 2  # in common: a single one says little
-ENOUGH_TEXT = 0.25  # of a near copy it is 0.7
+TAG = 2  # words: an author chose it to say what a skill is about
+ENOUGH_TEXT = 0.5  # of a near copy it is 0.7
 
 
 async def find_similar(skill: Skill, signature: Sequence[int]) -> list[Skill]:
@@ -33,7 +34,8 @@ async def find_similar(skill: Skill, signature: Sequence[int]) -> list[Skill]:
         get_kv().get_many(keys), asyncio.gather(*(read_word(WORDS, word, PER_WORD) for word in words))
     )
     shares = {name: share for name, share in shares_of(known.found.values(), signature).items() if share >= ENOUGH_TEXT}
-    ranked = _rank(lists, shares, skill.name.lower())
+    tags = {word for tag in skill.tags for word in tokens(tag)}
+    ranked = _rank(dict(zip(words, lists, strict=True)), tags, shares, skill.name.lower())
     read = await read_skills(ranked, with_counts=False)
     found = (read.skills.get(name) for name in ranked)
     return list(islice((each for each in found if each and each.is_listed), SHOWN))
@@ -46,14 +48,14 @@ def words_to_compare(skill: Skill) -> list[str]:
     return list(islice(dict.fromkeys(words), MOST_WORDS))
 
 
-def _rank(lists: Sequence[WordList], shares: dict[str, float], own: str) -> list[str]:
+def _rank(lists: Mapping[str, WordList], tags: Collection[str], shares: Mapping[str, float], own: str) -> list[str]:
+    """The fewer skills have a word, the more it says."""
     score: dict[str, float] = defaultdict(float)
     common: Counter[str] = Counter()
-    for names in (each.names for each in lists):
-        for name in names:
-            common[name] += 1
-            score[name] += 1 / len(names)
+    for word, found in lists.items():
+        for name in found.names:
+            common[name] += TAG if word in tags else 1
+            score[name] += 1 / len(found.names)
     near = (name for name, n in common.items() if n >= ENOUGH_WORDS)
     wanted = {*near, *shares} - {own}
-    order = sorted(wanted, key=lambda name: (-shares.get(name, 0.0) - score[name], name))
-    return order[:CANDIDATES]
+    return sorted(wanted, key=lambda name: (-shares.get(name, 0.0) - score[name], name))[:CANDIDATES]

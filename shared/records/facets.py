@@ -12,7 +12,7 @@ FACETS = ("category", "tier", "author", "repo", "license", "tool")
 MAX_TOOLS = 12  # by which a skill is found
 _CATEGORIES = (
     "ai automation business cloud communication data databases design development devops documentation documents"
-    " education finance games hardware health legal marketing media other productivity research science security"
+    " education finance games hardware health legal marketing media operations other productivity research science security"
     " testing translation utilities web writing"
 )
 _LICENSES = (

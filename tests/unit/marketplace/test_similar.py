@@ -22,7 +22,6 @@ async def test_skills_with_several_of_its_words_are_similar_and_rare_words_count
     others = [
         a_skill("c/d/pdf-reader", description="Reads the fields of a PDF."),
         a_skill("c/d/form-filler", description="Fills forms on the web."),
-        a_skill("c/d/pdf-only", description="About something else."),
         a_skill("c/d/csv", description="Nothing in common."),
         a_skill("e/f/pdf-blocked", description="Fills in fields of forms.", is_blocked=True),
         *(a_skill(f"x/y/pdf-{n}", description="The fields of it.") for n in range(20)),
@@ -31,12 +30,14 @@ async def test_skills_with_several_of_its_words_are_similar_and_rare_words_count
     found = await similar(env)
     assert found[0] == "form-filler"  # it fills forms, and 22 skills have fields of a PDF
     assert len(found) == 5
-    assert not {"pdf-forms", "pdf-only", "csv", "pdf-blocked"} & set(found)
+    assert not {"pdf-forms", "csv", "pdf-blocked"} & set(found)
 
 
-async def test_one_word_in_common_is_not_enough(env):
-    await put_skills(env.kv, FORMS, a_skill("c/d/pdf-only", description="About something else."))
+async def test_a_tag_in_common_is_enough_and_another_word_is_not(env):
+    await put_skills(env.kv, FORMS, a_skill("c/d/forms", description="About something else."))
     assert await similar(env) == []
+    await put_skills(env.kv, a_skill("c/d/other", tags=("pdf",), description="About something else."))
+    assert await similar(env) == ["other"]
 
 
 async def test_a_text_with_much_in_common_is_similar_whatever_its_words(env):

@@ -38,7 +38,7 @@ async def test_an_owner_has_its_listed_skills_and_what_they_add_up_to(env):
     assert facts(page.text) | {"Proven": ""} == {
         "Skills": "2",
         "Versions": "4",
-        "Installs": "3 3 in the last 7 days",
+        "Installs": "3 · 3 in the last 7 days",
         "On GitHub": "Acme",
         "Proven": "",
     }

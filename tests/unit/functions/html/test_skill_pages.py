@@ -180,7 +180,7 @@ async def test_released_follows_the_version_and_the_first_publication_is_apart(e
     name = accepted.submission.skill_name
     page = (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
     assert re.search(r"<dt>Released</dt><dd>1\.0\.1, <time [^>]+>2 days ago", page)
-    assert re.search(r"<dt>First published</dt><dd><time [^>]+>1 month ago", page)
+    assert re.search(r"<dt>First release</dt><dd><time [^>]+>1 month ago", page)
     assert ">2 days ago<" in (await call(env, "GET /", "/")).text
 
 
