@@ -1,10 +1,14 @@
 """Which clients can list a published skill, and what its author would have to change where one cannot. Pure."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from shared.records.manifests import YAML, Manifest
 from shared.records.skills import Skill, SkillVersion, full_name, split_name
-from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM
+from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM, has_unseen, one_line
 
 SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB, MCP = CLIENTS = ("skills", "claude-code", "npm", "clawhub", "mcp")
+_UNSEEN = "Remove the control and invisible characters from the front matter."
 _PACKAGINGS = {SKILLS_CLI: "tgz", CLAUDE_CODE: "npm", NPM: "npm", CLAWHUB: "zip", MCP: "zip"}
 
 
@@ -24,10 +28,11 @@ def folder_of(skill: Skill) -> str:
 
 
 def described(skill: Skill) -> str:
-    """Its description as lists of clients show it: what its owner tells its users comes first."""
+    """Its description as lists of clients show it, many of them on a terminal: what its owner tells its users comes
+    first, and what an older release kept of control characters is left out."""
     if skill.notice is None:
-        return skill.description
-    return f"{skill.notice} {skill.description}"[:SPEC_DESCRIPTION]
+        return one_line(skill.description)
+    return one_line(f"{skill.notice} {skill.description}")[:SPEC_DESCRIPTION]
 
 
 def _of_all(client: str, skill: Skill, version: SkillVersion) -> list[str]:
@@ -56,7 +61,17 @@ def _of_mcp(skill: Skill, manifest: Manifest | None) -> list[str]:
     problems = [
         _sentence(problem if field == YAML else f"`{field}` {problem}") for field, problem in _deviations(manifest)
     ]
-    return [*problems, *([] if manifest.files else ["It has too many files for a list of their digests."])]
+    # Its front matter is sent as it is written, so what a reader cannot see must not be in it.
+    unseen = [_UNSEEN] if _holds_unseen(manifest.front_matter) else []
+    return [*problems, *unseen, *([] if manifest.files else ["It has too many files for a list of their digests."])]
+
+
+def _holds_unseen(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return _holds_unseen([*value, *value.values()])
+    if isinstance(value, list | tuple):
+        return any(map(_holds_unseen, value))
+    return isinstance(value, str) and has_unseen(value)
 
 
 def _none(skill: Skill, manifest: Manifest | None) -> list[str]:
