@@ -26,13 +26,13 @@ def files_of(name: str, text: str = "Read the file, then sum it up.") -> dict[st
 class RegistrySite:
     def __init__(self, platform: Platform, github: StubGitHub) -> None:
         self.platform, self.github = platform, github
-        self.repos: dict[str, dict[str, str]] = {}
+        self.repos: dict[str, dict[str, str | bytes]] = {}
 
     @property
     def url(self) -> str:
         return self.platform.url
 
-    def push(self, full_name: str, files: Mapping[str, str]) -> None:
+    def push(self, full_name: str, files: Mapping[str, str | bytes]) -> None:
         """A new commit at the head of the repository, which has not been submitted."""
         self.repos.setdefault(full_name, {}).update(files)
         known = self.github.repos.get(full_name)
@@ -41,7 +41,7 @@ class RegistrySite:
     def _new(self, full_name: str):
         return self.github.repo(full_name).commit
 
-    def publish(self, full_name: str, skill: str, files: Mapping[str, str]) -> None:
+    def publish(self, full_name: str, skill: str, files: Mapping[str, str | bytes]) -> None:
         self.push(full_name, files)
         body = {"repoUrl": f"https://github.com/{full_name}", "skillName": skill}
         status, answer = self.platform.json("POST", "/api/v1/submissions", body)

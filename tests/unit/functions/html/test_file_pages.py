@@ -111,7 +111,8 @@ async def test_a_reviewer_reads_a_held_submission_at_the_line_of_a_finding_and_n
     opened = await call(env, "GET /admin/files/{proxy+}", link, cookies=[cookie], proxy=proxy)
     assert (opened.status, 'id="L2" class="hit"' in opened.text) == (200, True)
     stranger = await call(env, "GET /admin/files/{proxy+}", link, proxy=proxy)
-    assert "paste.example.net" not in stranger.text
+    assert "paste.unheard-of.dev" in opened.text
+    assert "paste.unheard-of.dev" not in stranger.text
     assert "Sign in" in stranger.text
 
 
@@ -192,8 +193,8 @@ async def test_every_client_has_its_commands_with_version_and_digest(env):
     page = (await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME, headers={"host": "h.example"})).text
     for command in (
         f"npx skills add http://h.example/{NAME}/1.0.0",
-        "claude plugin marketplace add http://h.example/marketplace/repository/uploads/anonymous.json",
-        "npm_config_registry=http://h.example/npm claude plugin install greeter@vskill-uploads-anonymous",
+        "claude plugin marketplace add http://h.example/marketplace/version/uploads/anonymous/greeter/1.0.0.json",
+        "npm_config_registry=http://h.example/npm claude plugin install greeter@vskill-uploads-anonymous-greeter-1-0-0-",
         "npm install @uploads/anonymous--greeter@1.0.0 --registry http://h.example/npm",
         "clawhub install @uploads/anonymous--greeter --version 1.0.0",
         "/versions/1.0.0/download?format=zip",
