@@ -112,7 +112,8 @@ async def resolve(request: Request) -> Answer:
     manifests = await read_manifests([(skill.name, number) for number in numbers])
     same = (number for (_, number), each in manifests.items() if fingerprint_of(each.files) == sent)
     match = next(({"version": number} for number in same), None)
-    return Answer({"match": match, "latestVersion": {"version": skill.current_version}}, cache=REVALIDATE)
+    latest = skill.current_version if skill.current_version in numbers else next(iter(numbers), None)
+    return Answer({"match": match, "latestVersion": latest and {"version": latest}}, cache=REVALIDATE)
 
 
 async def download(request: Request) -> Answer:

@@ -194,7 +194,7 @@ async def test_every_client_has_its_commands_with_version_and_digest(env):
     for command in (
         f"npx skills add http://h.example/{NAME}/1.0.0",
         "claude plugin marketplace add http://h.example/marketplace/version/uploads/anonymous/greeter/1.0.0.json",
-        "npm_config_registry=http://h.example/npm claude plugin install greeter@vskill-uploads-anonymous-greeter-1-0-0-",
+        "npm_config_registry=http://h.example/npm claude plugin install greeter@vskill-uploads-anonymous-greeter-1-0-",
         "npm install @uploads/anonymous--greeter@1.0.0 --registry http://h.example/npm",
         "clawhub install @uploads/anonymous--greeter --version 1.0.0",
         "/versions/1.0.0/download?format=zip",
