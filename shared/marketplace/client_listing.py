@@ -48,7 +48,13 @@ def _of_skills_cli(skill: Skill, manifest: Manifest | None) -> list[str]:
     length = len(skill.description.encode("utf-16-le", "surrogatepass")) // 2
     too_long = [f"Shorten the description to {SPEC_DESCRIPTION} characters."] if length > SPEC_DESCRIPTION else []
     unreadable = [_sentence(problem) for field, problem in _deviations(manifest) if field == YAML]
-    return [*_of_folder(skill), *too_long, *unreadable]
+    hidden = ["Remove `internal: true` from the metadata: it hides the skill."] if _is_internal(manifest) else []
+    return [*_of_folder(skill), *too_long, *unreadable, *hidden]
+
+
+def _is_internal(manifest: Manifest | None) -> bool:
+    metadata = (manifest.front_matter or {}).get("metadata") if manifest else None
+    return isinstance(metadata, Mapping) and metadata.get("internal") is True
 
 
 def _of_claude_code(skill: Skill, manifest: Manifest | None) -> list[str]:

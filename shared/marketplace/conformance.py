@@ -3,6 +3,7 @@
 Nearly half of what is published deviates somewhere, so this is never a finding: it is shown to authors and readers.
 """
 
+import codecs
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_F
 
 SPEC_COMPATIBILITY = 500
 MAX_FRONT_MATTER = 16_000  # characters as YAML; what is longer is in no list
+BYTE_ORDER_MARK = "SKILL.md must not begin with a byte order mark"  # some clients drop it when they install
 _NAME_RULE = f"must be 1 to {SPEC_NAME} lower-case letters, digits and single hyphens between them"
 
 
@@ -33,6 +35,7 @@ def check_conformance(skill_md: bytes, folder: str) -> Conformance:
         fields, problems = read_fields(parts[0])
     except UnsafeYaml as error:
         return _unreadable(str(error))
+    problems = [*problems, *([BYTE_ORDER_MARK] if skill_md.startswith(codecs.BOM_UTF8) else [])]
     deviations = [*(Deviation(YAML, problem) for problem in problems), *_deviations(fields, folder)]
     if not is_json(fields):
         return Conformance(None, (*deviations, Deviation(YAML, "must have only values that JSON has too")))

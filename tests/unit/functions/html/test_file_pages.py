@@ -20,6 +20,7 @@ from shared.web.views import submission_view
 from tests.support.admin_forms import signed_in
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.client_skills import put_installable, some_files
+from tests.support.client_surfaces import listings
 from tests.support.memory import within
 from tests.support.route_calls import call
 
@@ -332,3 +333,32 @@ async def test_a_skill_is_found_by_the_tools_it_asks_for_and_by_what_it_needs(en
         assert (NAME in (await call(env, "GET /skills", f"/skills?{query}")).text) == is_found, query
         listed = (await call(env, "GET /api/v1/skills", f"/api/v1/skills?{query}")).json["skills"]
         assert ([one["name"] for one in listed] == [NAME]) == is_found, query
+
+
+BOM = b"\xef\xbb\xbf" + some_files()["SKILL.md"]
+
+
+@pytest.mark.parametrize(
+    ("files", "clients", "advice"),
+    [
+        ({".gitignore": b"*.pyc\n"}, {"claude-code", "npm"}, "npm would install its .gitignore under another name"),
+        ({"SKILL.md": BOM}, {"skills", "mcp"}, "SKILL.md must not begin with a byte order mark"),
+        (some_files(more="metadata: {internal: true}\n"), {"skills", "mcp"}, "it hides the skill"),
+    ],
+)
+async def test_what_a_client_would_change_or_hide_is_said_on_its_tab_and_not_listed(env, files, clients, advice):
+    await put_installable(env, files=some_files() | files)
+    tabs = tabs_of(await skill_page(env, "acme/tools/pdf"))
+    assert {client for client, text in tabs.items() if "cannot list" in text} == clients
+    assert advice in "".join(tabs.values())
+    known = {client: answers for client, answers in (await listings(env)).items() if client in BY_CLIENT}
+    assert {BY_CLIENT[name] for name, is_listed in known.items() if not is_listed} == clients
+
+
+BY_CLIENT = {
+    "index": "skills",
+    "marketplace": "claude-code",
+    "npm": "npm",
+    "clawhub list": "clawhub",
+    "mcp list": "mcp",
+}
