@@ -51,7 +51,7 @@ def test_the_commands_of_a_skill_page_install_the_version_that_they_name(site, t
     if client == "claude-code":  # what is pinned stays so
         market = tabs[client][1].rpartition("@")[2]
         user.run("claude", "plugin", "marketplace", "update", market)
-        user.run("claude", "plugin", "update", f"pdf@{market}")
+        user.run("env", f"npm_config_registry={site.url}/npm", "claude", "plugin", "update", f"pdf@{market}")
     recorded = site.version("acme/pinned/pdf", "1.0.0")
     if client == "download":
         digest = hashlib.sha256((user.work / "pdf.zip").read_bytes()).hexdigest()
@@ -82,5 +82,5 @@ asyncio.run(main(sys.argv[1]))
 def test_the_lines_for_mcp_read_a_skill(site, tmp_path):
     client = Client(tmp_path)
     program = PROGRAM.format(block=textwrap.indent(BLOCKS["MCP"], "    "))
-    read = client.run(client.python, "-c", program, f"{site.url}/mcp")
+    read = client.run(client.python, "-c", program, site.url)
     assert "description: Helps with pdf files." in read

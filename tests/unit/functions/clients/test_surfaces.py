@@ -324,3 +324,15 @@ async def test_yanking_the_current_version_makes_the_one_before_current_on_every
     assert "/1.0.0/" in entry["url"]
     read = await rpc(env, "resources/read", uri=f"skill://{NAME}/SKILL.md")
     assert "Sum it up." in read["result"]["contents"][0]["text"]
+
+
+async def test_clawhub_pages_through_the_versions(env):
+    for patch in range(5):
+        await put_installable(env, files=some_files("pdf", f"Text {patch}."), version=f"1.0.{patch}")
+    seen, cursor = [], ""
+    while cursor is not None:
+        path = "/skills/{slug}/versions?limit=2" + (f"&cursor={cursor}" if cursor else "")
+        page = (await claw(env, path, slug="tools--pdf")).json
+        seen.append([each["version"] for each in page["items"]])
+        cursor = page["nextCursor"]
+    assert seen == [["1.0.4", "1.0.3"], ["1.0.2", "1.0.1"], ["1.0.0"]]

@@ -174,6 +174,17 @@ async def test_a_version_that_may_do_more_says_what(env):
     assert f'href="/skills/{NAME}/versions/1.0.1/files/run.sh#L2">run.sh:2</a>' in page
 
 
+async def test_the_api_gives_the_permissions_of_a_version_with_their_lines(env):
+    await new_version(env, ("run.sh", SENDS))
+    path = f"{NAME}/versions/1.0.0"
+    detail = (await call(env, "GET /api/v1/skills/{proxy+}", f"/api/v1/skills/{path}", proxy=path)).json
+    [network] = [each for each in detail["capabilities"] if each["name"] == "network" and not each["declared"]]
+    assert network["uses"] == [["host", "api.example.org", "run.sh", 1]]
+    await within(env, lambda: block_skill(NAME, "It steals keys.", "admin"))
+    blocked = (await call(env, "GET /api/v1/skills/{proxy+}", f"/api/v1/skills/{path}", proxy=path)).json
+    assert blocked["capabilities"] is None
+
+
 async def test_license_and_compatibility_are_shown_and_a_license_is_a_filter(env):
     accepted = await new_version(env)
     detail = (await call(env, "GET /api/v1/skills/{proxy+}", proxy=NAME)).json["skill"]
