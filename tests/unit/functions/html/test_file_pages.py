@@ -22,6 +22,7 @@ from tests.support.builders import a_bundle, processed, submitted
 from tests.support.client_skills import put_installable, some_files
 from tests.support.client_surfaces import listings
 from tests.support.memory import within
+from tests.support.platform import REPOSITORY
 from tests.support.route_calls import call
 
 NAME = "uploads/anonymous/greeter"
@@ -252,6 +253,15 @@ async def test_broken_yaml_is_a_warning_that_nobody_must_open_and_the_open_tab_h
     assert re.findall(r'for="client-([a-z-]+)" class="unavailable"', page) == ["skills", "mcp"]
     address = f"/submissions/{accepted.submission.id}"
     assert warning.search((await call(env, "GET /submissions/{id}", address, id=accepted.submission.id)).text)
+
+
+async def test_the_first_start_has_a_skill_that_every_client_can_install(env):
+    folder = REPOSITORY / "samples" / "good" / "csv-profiler"
+    files = [(path.relative_to(folder).as_posix(), path.read_text()) for path in folder.rglob("*") if path.is_file()]
+    await processed(env, await submitted(env, {"name": folder.name, "files": files}))
+    tabs = tabs_of(await skill_page(env, f"uploads/anonymous/{folder.name}"))
+    assert len(tabs) == 6
+    assert all('<code class="command"' in text and "cannot list" not in text for text in tabs.values())
 
 
 async def test_the_page_of_a_skill_whose_name_another_one_has_says_so(env):
