@@ -1,9 +1,9 @@
 """Which clients can list a published skill, and what its author would have to change where one cannot. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.records.manifests import YAML, Manifest
+from shared.records.manifests import YAML, Deviation, Manifest
 from shared.records.skills import Skill, SkillVersion, full_name, split_name
 from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM, has_unseen, one_line
 
@@ -20,6 +20,11 @@ def find_obstacles(skill: Skill, version: SkillVersion, manifest: Manifest | Non
 def find_obstacles_of(client: str, skill: Skill, version: SkillVersion, manifest: Manifest | None) -> list[str]:
     own = {SKILLS_CLI: _of_skills_cli, CLAUDE_CODE: _of_claude_code, MCP: _of_mcp}.get(client, _none)
     return [*_of_all(client, skill, version), *own(skill, manifest)]
+
+
+def sentences_of(deviations: Iterable[Deviation]) -> list[str]:
+    """What the author would change to keep to the specification."""
+    return [_sentence(each.problem if each.field == YAML else f"`{each.field}` {each.problem}") for each in deviations]
 
 
 def folder_of(skill: Skill) -> str:
@@ -47,7 +52,7 @@ def _of_skills_cli(skill: Skill, manifest: Manifest | None) -> list[str]:
     # The client counts as JavaScript does: a letter outside the basic plane is two.
     length = len(skill.description.encode("utf-16-le", "surrogatepass")) // 2
     too_long = [f"Shorten the description to {SPEC_DESCRIPTION} characters."] if length > SPEC_DESCRIPTION else []
-    unreadable = [_sentence(problem) for field, problem in _deviations(manifest) if field == YAML]
+    unreadable = sentences_of(each for each in (manifest.deviations if manifest else ()) if each.field == YAML)
     hidden = ["Remove `internal: true` from the metadata: it hides the skill."] if _is_internal(manifest) else []
     return [*_of_folder(skill), *too_long, *unreadable, *hidden]
 
@@ -64,9 +69,7 @@ def _of_claude_code(skill: Skill, manifest: Manifest | None) -> list[str]:
 def _of_mcp(skill: Skill, manifest: Manifest | None) -> list[str]:
     if manifest is None:
         return ["It has not been packaged yet."]
-    problems = [
-        _sentence(problem if field == YAML else f"`{field}` {problem}") for field, problem in _deviations(manifest)
-    ]
+    problems = sentences_of(manifest.deviations)
     # Its front matter is sent as it is written, so what a reader cannot see must not be in it.
     unseen = [_UNSEEN] if _holds_unseen(manifest.front_matter) else []
     return [*problems, *unseen, *([] if manifest.files else ["It has too many files for a list of their digests."])]
@@ -89,10 +92,6 @@ def _of_folder(skill: Skill) -> list[str]:
     if len(folder) <= SPEC_NAME and SPEC_NAME_FORM.fullmatch(folder):
         return []
     return [f"Rename the folder to 1 to {SPEC_NAME} lower-case letters, digits and single hyphens between them."]
-
-
-def _deviations(manifest: Manifest | None) -> list[tuple[str, str]]:
-    return [(each.field, each.problem) for each in manifest.deviations] if manifest else []
 
 
 def _sentence(text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from shared.records.manifests import DESCRIPTION, NAME, YAML, Deviation
+from shared.records.skills import split_name
 from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM, UnsafeYaml, read_fields, split
 
 SPEC_COMPATIBILITY = 500
@@ -40,6 +41,12 @@ def check_conformance(skill_md: bytes, folder: str) -> Conformance:
     if not is_json(fields):
         return Conformance(None, (*deviations, Deviation(YAML, "must have only values that JSON has too")))
     return Conformance(fields, tuple(deviations))
+
+
+def installed_folder(name: str) -> str:
+    """What clients call the folder that they install the skill with this full name into."""
+    slug = split_name(name).slug if "/" in name else name
+    return slug.partition("@")[0]
 
 
 def is_json(value: Any) -> bool:

@@ -41,3 +41,11 @@ async def test_banned_content_is_shown_like_that_before_the_ban_has_reached_the_
     entry = BlockEntry(skill_name="x", content_hash=content_hash, reason="A stealer.", discovered_at=env.clock())
     await within(env, lambda: add_block(entry))
     assert not any("the line before" in page for page in await pages(env, held))
+
+
+async def test_what_leaves_the_specification_is_shown_to_the_author_before_it_is_published(env):
+    page = "---\nname: greeter\ndescription: Greets.\nmetadata: {tags: [a]}\n---\n"
+    submission = await submitted(env, {"name": "greeter", "files": [("SKILL.md", page), *FILES.items()]})
+    await processed(env, submission)
+    for text in await pages(env, submission):
+        assert "<code>metadata</code> must have only keys and values that are text." in text
