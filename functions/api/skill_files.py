@@ -11,13 +11,13 @@ from urllib.parse import quote
 import msgspec
 
 from functions.api.skill_paths import FILE_PARAMETERS, LATEST
-from functions.api.skill_versions import find_version_receipt
 from functions.http.answer import REVALIDATE, Answer, is_current
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access.auth import authorize
 from shared.db import get_content
 from shared.errors import Forbidden, NotFound
+from shared.evidence.receipt_store import find_version_receipt
 from shared.marketplace.artifacts import artifact_key, get_artifact, read_artifact
 from shared.marketplace.attestations import read_attestation
 from shared.marketplace.downloads import try_to_count_download

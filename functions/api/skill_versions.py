@@ -20,11 +20,11 @@ from functions.http.answer import REVALIDATE, Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.evidence.blocklist import find_bans
-from shared.evidence.receipt_store import Receipt, find_receipt_for
+from shared.evidence.receipt_store import find_version_receipt
 from shared.marketplace.diffs import FileDiff, diff_files, summary_of, unified_of
 from shared.marketplace.published_content import get_published_files, refuse_banned, refuse_blocked, skill_md_of
 from shared.marketplace.skill_store import get_skill, get_version, get_versions
-from shared.records.skills import Skill, SkillVersion
+from shared.records.skills import Skill
 
 Earlier = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to start from.")]
 Later = Annotated[str, msgspec.Meta(min_length=1, max_length=40, description="The version to compare it with.")]
@@ -59,14 +59,6 @@ async def show_version(request: Request) -> Answer:
     listed = [ContentFile(path, len(content)) for path, content in sorted(files.items())]
     capabilities = receipt.report.capabilities if receipt else None
     return Answer(version_detail_of(version, ban, skill_md_of(files), listed, capabilities), cache=REVALIDATE)
-
-
-async def find_version_receipt(version: SkillVersion) -> Receipt | None:
-    """Of the scan of this content; None where it is not stored."""
-    metadata = version.metadata
-    if metadata is None or metadata.rule_set is None:
-        return None
-    return await find_receipt_for(version.content_hash, metadata.rule_set, metadata.unscanned)
 
 
 @_comparison("Compare two versions, as one unified diff", gives=VersionDiff)

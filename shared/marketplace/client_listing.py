@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shared.records.manifests import YAML, Deviation, Manifest
-from shared.records.skills import Skill, SkillVersion, full_name, split_name
+from shared.records.skills import NOT_PACKAGED, Skill, SkillVersion, full_name, split_name
 from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM, has_unseen, one_line
 
 SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB, MCP = CLIENTS = ("skills", "claude-code", "npm", "clawhub", "mcp")
@@ -33,8 +33,8 @@ def folder_of(skill: Skill) -> str:
 
 
 def described(skill: Skill) -> str:
-    """Its description as lists of clients show it, many of them on a terminal: what its owner tells its users comes
-    first, and what an older release kept of control characters is left out."""
+    """Its description as lists of clients show it, many of them on a terminal: the owner's notice comes first, and what
+    an older release kept of control characters is left out."""
     if skill.notice is None:
         return one_line(skill.description)
     return one_line(f"{skill.notice} {skill.description}")[:SPEC_DESCRIPTION]
@@ -45,7 +45,7 @@ def _of_all(client: str, skill: Skill, version: SkillVersion) -> list[str]:
         return ["It is from another branch or tag than the default one."]
     if _PACKAGINGS[client] in version.artifacts:
         return []
-    return [version.unpackaged or "It has not been packaged yet."]
+    return [version.why_not_packaged]
 
 
 def _of_skills_cli(skill: Skill, manifest: Manifest | None) -> list[str]:
@@ -68,7 +68,7 @@ def _of_claude_code(skill: Skill, manifest: Manifest | None) -> list[str]:
 
 def _of_mcp(skill: Skill, manifest: Manifest | None) -> list[str]:
     if manifest is None:
-        return ["It has not been packaged yet."]
+        return [NOT_PACKAGED]
     problems = sentences_of(manifest.deviations)
     # Its front matter is sent as it is written, so what a reader cannot see must not be in it.
     unseen = [_UNSEEN] if _holds_unseen(manifest.front_matter) else []

@@ -6,7 +6,7 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed, Unavailable
-from shared.evidence.receipt_store import find_receipt_for, with_own_findings
+from shared.evidence.receipt_store import find_version_receipt, with_own_findings
 from shared.marketplace.artifacts import store_artifacts
 from shared.marketplace.attestations import store_attestation
 from shared.marketplace.manifest_store import manifest_of, manifest_put
@@ -99,10 +99,7 @@ async def _package(skill: Skill, version: SkillVersion) -> SkillVersion:
 
 async def _attest(skill: Skill, version: SkillVersion) -> str:
     """Empty where the scan of this version is no longer known."""
-    metadata = version.metadata
-    if metadata is None or metadata.rule_set is None:
-        return ""
-    receipt = await find_receipt_for(version.content_hash, metadata.rule_set, metadata.unscanned)
+    receipt = await find_version_receipt(version)
     if receipt is None:
         return ""
     run = await _find_run(version)
