@@ -15,6 +15,7 @@ from shared.errors import ConditionFailed, Conflict, InvalidRequest
 from shared.evidence.appeal_store import answering_writes, get_appeal, opening_writes
 from shared.evidence.receipt_store import Receipt, deciding_places, find_receipt
 from shared.moderation.owner_decisions import get_owned_submission
+from shared.moderation.review_claims import claim_guard
 from shared.moderation.submission_decisions import approve, requeue
 from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
 from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
@@ -83,7 +84,8 @@ async def answer_appeal(
     receipt = await find_receipt(submission)
     try:
         if not _is_cleared(submission, receipt, after):
-            await get_kv().transact(lambda: writes)
+            guard = await claim_guard(submission.id, by, ends=False)
+            await get_kv().transact(lambda: [*writes, guard])
         elif receipt is None:
             await requeue(submission.id, by, text, submission.version, also=writes)
         else:  # exactly what was compared with the appeal, not what was submitted a moment later
