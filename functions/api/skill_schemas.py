@@ -1,5 +1,6 @@
 """Responses of the marketplace: each lists its fields, so no other field of a record is ever shown."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
@@ -22,6 +23,7 @@ from shared.records.skills import (
     set_by_owner,
     split_name,
 )
+from shared.scanner.report import Capability
 
 UNSET = msgspec.UNSET
 
@@ -162,12 +164,14 @@ class ContentFile(msgspec.Struct, frozen=True):
 
 
 class VersionDetail(VersionItem, frozen=True, kw_only=True, rename="camel"):
-    """`content` is the SKILL.md of this version; null, with `files` empty, if the skill or the version is blocked."""
+    """`content` is the SKILL.md of this version; null, with `files` empty, if the skill or the version is blocked.
+    `capabilities` are null then, and where the scan of this version is not stored."""
 
     name: str
     sha: str | None
     content: str | None
     files: list[ContentFile]
+    capabilities: tuple[Capability, ...] | None
 
 
 class VersionDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -242,10 +246,19 @@ def version_of(version: SkillVersion, ban: BlockEntry | None) -> VersionItem:
 
 
 def version_detail_of(
-    version: SkillVersion, content: str | None, files: list[ContentFile], ban: BlockEntry | None
+    version: SkillVersion,
+    ban: BlockEntry | None,
+    content: str | None = None,
+    files: Sequence[ContentFile] = (),
+    capabilities: tuple[Capability, ...] | None = None,
 ) -> VersionDetail:
     return VersionDetail(
-        **_version_fields(version, ban), name=version.name, sha=version.commit, content=content, files=files
+        **_version_fields(version, ban),
+        name=version.name,
+        sha=version.commit,
+        content=content,
+        files=list(files),
+        capabilities=capabilities,
     )
 
 

@@ -29,7 +29,7 @@ from shared.marketplace.manifest_store import find_manifest, read_manifests
 from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills
 from shared.marketplace.skill_store import skill_not_found
 from shared.records.manifests import Manifest
-from shared.records.skills import Skill, SkillVersion, full_name, split_name
+from shared.records.skills import Skill, SkillVersion, full_name, sort_key, split_name
 
 MAX_ITEMS = 100
 ROOT = "/clawhub/api/v1"
@@ -68,8 +68,12 @@ async def show(request: Request) -> Answer:
 
 async def versions(request: Request) -> Answer:
     skill = require_served(await _get_skill(request), request.path["slug"])
-    found = (await get_installable_versions(skill))[: limit_of(request, 25, MAX_ITEMS)]
-    return Answer({"items": [_version(each) for each in found], "nextCursor": None}, cache=REVALIDATE)
+    filter_ = f"clawhub versions {skill.name}"
+    after = await read_cursor(request.query.get("cursor"), filter_)
+    found = [each for each in await get_installable_versions(skill) if after is None or _is_older(each, after)]
+    shown = found[: limit_of(request, 25, MAX_ITEMS)]
+    cursor = await make_cursor(shown[-1].version if len(shown) < len(found) else None, filter_)
+    return Answer({"items": [_version(each) for each in shown], "nextCursor": cursor}, cache=REVALIDATE)
 
 
 async def version(request: Request) -> Answer:
@@ -112,7 +116,8 @@ async def resolve(request: Request) -> Answer:
     manifests = await read_manifests([(skill.name, number) for number in numbers])
     same = (number for (_, number), each in manifests.items() if fingerprint_of(each.files) == sent)
     match = next(({"version": number} for number in same), None)
-    return Answer({"match": match, "latestVersion": {"version": skill.current_version}}, cache=REVALIDATE)
+    latest = skill.current_version if skill.current_version in numbers else next(iter(numbers), None)
+    return Answer({"match": match, "latestVersion": latest and {"version": latest}}, cache=REVALIDATE)
 
 
 async def download(request: Request) -> Answer:
@@ -198,6 +203,10 @@ def _version(version: SkillVersion) -> Json:
         "createdAt": _milliseconds(version.created_at),
         "changelog": version.diff_summary or "",
     }
+
+
+def _is_older(version: SkillVersion, other: str) -> bool:
+    return sort_key(version.version) < sort_key(other)
 
 
 def _files(manifest: Manifest | None) -> list[Json]:

@@ -3,7 +3,7 @@
 import asyncio
 
 from functions.api.runs import read_run
-from functions.html.evidence import get_files
+from functions.html.evidence import get_public_files
 from functions.html.responses import page
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -15,7 +15,7 @@ from shared.web import views
 async def show(request: Request) -> Answer:
     request.allow_query()
     run = await read_run(request)
-    receipt, files = await asyncio.gather(find_run_receipt(run), get_files(run.submission))
+    receipt, files = await asyncio.gather(find_run_receipt(run), get_public_files(run.submission))
     at = now()
     shown = views.submission_view(run.submission, run.history.entries, at, None, receipt, files)
     scanned_files = receipt.report.receipt.files if receipt else ()

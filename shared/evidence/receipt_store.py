@@ -10,6 +10,7 @@ import msgspec
 from shared.db import get_kv
 from shared.errors import Unavailable
 from shared.records.judgement import Judgement
+from shared.records.skills import SkillVersion
 from shared.records.submissions import Submission
 from shared.scanner import Finding, ScanReport
 from shared.storage.documents import encode
@@ -143,6 +144,14 @@ async def find_receipt(submission: Submission) -> Receipt | None:
 async def find_receipt_for(content_hash: str, rule_set: str, unscanned: str = "") -> Receipt | None:
     """What the scan found in exactly this content, without what is about one skill."""
     return await _read(receipt_key(content_hash, rule_set, unscanned))
+
+
+async def find_version_receipt(version: SkillVersion) -> Receipt | None:
+    """Of the scan of this content; None where it is not stored."""
+    metadata = version.metadata
+    if metadata is None or metadata.rule_set is None:
+        return None
+    return await find_receipt_for(version.content_hash, metadata.rule_set, metadata.unscanned)
 
 
 async def with_own_findings(receipt: Receipt, submission: Submission) -> Receipt:

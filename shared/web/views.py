@@ -11,6 +11,8 @@ import msgspec
 
 from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
+from shared.marketplace.client_listing import sentences_of
+from shared.marketplace.conformance import check_conformance, installed_folder
 from shared.records.runs import split_runs
 from shared.records.submissions import (
     CATEGORY_OF,
@@ -121,6 +123,7 @@ def submission_view(
         "findings_base": _findings_base(submission),
         "judgement": receipt and receipt.judgement,
         "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
+        "deviations": _deviations(submission, files),
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
         "runs": split_runs(history),
@@ -129,6 +132,13 @@ def submission_view(
 
 def _tree(files: Mapping[str, bytes], receipt: Receipt | None) -> list[TreeRow]:
     return file_tree(files, receipt.report.receipt.files, receipt.report.findings) if receipt else []
+
+
+def _deviations(submission: Submission, files: Mapping[str, bytes]) -> list[str]:
+    """From the specification of agentskills.io."""
+    page = files.get("SKILL.md")
+    folder = installed_folder(submission.skill_name)
+    return [] if page is None else sentences_of(check_conformance(page, folder).deviations)
 
 
 def _front_matter(receipt: Receipt | None) -> FrontMatter | None:
