@@ -1,7 +1,7 @@
 """The `clawhub` command: its registry, read-only, under /clawhub. Times are milliseconds.
 
-What is blocked is answered with `isMalwareBlocked`, which the client refuses to install even with --force. That is not said
-of a skill whose repository changed hands: it is refused with the reason.
+What is blocked is answered with `isMalwareBlocked`, which the client refuses to install even with --force. That is not
+said of a skill whose repository changed hands: it is refused with the reason.
 """
 
 from collections.abc import Sequence
