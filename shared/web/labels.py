@@ -65,6 +65,7 @@ NEXT = {
     S.ON_HOLD: Next(REVIEWER, "A reviewer will approve, reject or requeue it."),
     S.RESCAN_REQUIRED: Next(REVIEWER, "The content changed after the scan and must be scanned again."),
 }
+CANCELLED = Next(AUTHOR, "Cancelled by its owner, who can reopen it.")
 SUBMISSION_FLAGS = {
     "accepted": "Submitted",
     "duplicate": "Already submitted",
@@ -129,6 +130,13 @@ _DAY = 86400
 _AGES = (
     (365.25 * _DAY, "year"), (365.25 / 12 * _DAY, "month"), (_DAY, "day"), (3600, "h"), (60, "min"), (1, "s"),
 )  # fmt: skip
+
+
+def next_of(state: State, last_actor: str, is_appealable: bool) -> Next:
+    if state is S.DEQUEUED and last_actor.startswith("owner:"):
+        return CANCELLED
+    appeal = " If this is wrong, its owner can appeal." if is_appealable else ""
+    return NEXT[state]._replace(text=NEXT[state].text + appeal)
 
 
 def look_of(state: State) -> Look:
