@@ -21,6 +21,6 @@ async def show(request: Request) -> Answer:
     )
     at = now()
     shown = views.submission_view(run.submission, run.history.entries, at, None, receipt, files)
+    about: dict[str, Any] = {"submission": run.submission, "run": run, "appeals": appeals}
     scanned_files = receipt.report.receipt.files if receipt else ()
-    about: dict[str, Any] = {"submission": run.submission, "run": run, "scanned_files": scanned_files, "appeals": appeals}
-    return page(request, "run.html", at, **about, **shown)
+    return page(request, "run.html", at, scanned_files=scanned_files, **about, **shown)
