@@ -43,7 +43,8 @@ async def list_versions(request: Request) -> Answer:
     versions = await get_versions(skill.name)
     bans = await find_bans(version.content_hash for version in versions)
     return Answer(
-        VersionList([version_of(version, bans.get(version.content_hash)) for version in versions]), cache=REVALIDATE
+        VersionList([version_of(skill, version, bans.get(version.content_hash)) for version in versions]),
+        cache=REVALIDATE,
     )
 
 
@@ -53,10 +54,10 @@ async def show_version(request: Request) -> Answer:
     version = await get_version(skill.name, request.path["version"])
     ban = (await find_bans([version.content_hash])).get(version.content_hash)
     if skill.is_blocked or ban:
-        return Answer(version_detail_of(version, None, [], ban), cache=REVALIDATE)
+        return Answer(version_detail_of(skill, version, None, [], ban), cache=REVALIDATE)
     files = await get_published_files(version.content_hash)
     listed = [ContentFile(path, len(content)) for path, content in sorted(files.items())]
-    return Answer(version_detail_of(version, skill_md_of(files), listed, ban), cache=REVALIDATE)
+    return Answer(version_detail_of(skill, version, skill_md_of(files), listed, ban), cache=REVALIDATE)
 
 
 @_comparison("Compare two versions, as one unified diff", gives=VersionDiff)

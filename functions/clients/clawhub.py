@@ -212,6 +212,7 @@ def _files(manifest: Manifest | None) -> list[Json]:
 def _verified(
     request: Request, skill: Skill, version: SkillVersion | None, asked: str | None, reasons: Sequence[str]
 ) -> Json:
+    score = None if skill.is_blocked else skill.score
     zipped = version.artifacts.get("zip") if version else None
     return {
         "schema": "clawhub.skill.verify.v1",
@@ -231,7 +232,7 @@ def _verified(
         "card": None,
         "artifact": {"format": "zip", "sha256": zipped.sha256, "size": zipped.size} if zipped else None,
         "provenance": {"repository": skill.repo_url, "commit": version.commit if version else skill.commit},
-        "security": {"status": skill.verdict, "tier": skill.cert_tier, "score": skill.score},
+        "security": {"status": skill.verdict, "tier": skill.cert_tier, "score": score},
         "signature": None,
     }
 

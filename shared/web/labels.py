@@ -116,6 +116,8 @@ EVENT_LABELS = {  # what owners are told
     "skill.changed_hands": "Changed hands",
     "skill.withdrawn": "Withdrawn",
     "skill.restored": "Restored",
+    "skill.blocked": "Blocked",
+    "skill.deleted": "Deleted",
     "skill.deprecated": "Deprecated",
     "skill.undeprecated": "No longer deprecated",
     "skill.transferred": "Transferred",
