@@ -35,31 +35,29 @@ LONGEST = timedelta(hours=48)
 
 
 class IndexedKV(MemoryKV):
-    """Indexes are kept in order, so that a query costs what it returns, as in DynamoDB."""
+    """Partitions are kept in order, so that a query costs what it returns, as in DynamoDB."""
 
     def __init__(self, now) -> None:
         super().__init__(now)
         self._rows_of: dict[tuple[str, str], list[tuple[str, Key]]] = defaultdict(list)
 
     async def query(self, query: Query) -> Page:
-        if not query.index:
-            return await super().query(query)
-        rows = self._rows_of[query.index, query.pk]
+        rows = self._rows_of[query.index or "", query.pk]
         start = bisect_right(rows, (query.after, LAST)) if query.after else 0
         end = bisect_left(rows, (query.before, FIRST)) if query.before else len(rows)
         found = rows[start : min(end, start + (query.limit or end))]
-        return Page([Row(key, sort, "") for sort, key in found], more=start + len(found) < end)
+        return Page([Row(key, sort, self.items[key].doc) for sort, key in found], more=start + len(found) < end)
 
     def store(self, key: Key, stored: Stored) -> None:
         self.items[key] = stored
-        for place, sort in _places(stored):
+        for place, sort in _places(key, stored):
             insort(self._rows_of[place], (sort, key))
 
     def _apply(self, writes) -> None:
         before = {write.key: self.items[write.key] for write in writes if write.key in self.items}
         super()._apply(writes)
         for key, stored in before.items():
-            for place, sort in _places(stored):
+            for place, sort in _places(key, stored):
                 self._rows_of[place].remove((sort, key))
         for write in writes:
             self.store(write.key, self.items[write.key])
@@ -137,9 +135,11 @@ def main(skills: int, repos: int) -> None:
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
 
 
-def _places(stored: Stored) -> list[tuple[tuple[str, str], str]]:
+def _places(key: Key, stored: Stored) -> list[tuple[tuple[str, str], str]]:
     names = (index for index in ("list", "due", "state") if f"{index}Pk" in stored.attrs)
-    return [((index, str(stored.attrs[f"{index}Pk"])), str(stored.attrs[f"{index}Sk"])) for index in names]
+    return [(("", key.pk), key.sk)] + [
+        ((index, str(stored.attrs[f"{index}Pk"])), str(stored.attrs[f"{index}Sk"])) for index in names
+    ]
 
 
 def _hour(at: datetime) -> datetime:
