@@ -1,5 +1,5 @@
-"""Prints the findings that reviewers overturned, as lines of JSON for rule authors. `make false-alarms` calls it: for the
-platform of this folder, or with URL and the token of a reviewer in ADMIN_TOKEN for any other, such as one on AWS."""
+"""Prints the findings that reviewers overturned, as lines of JSON for rule authors. `make false-alarms` calls it:
+for the platform of this folder, or with URL and a reviewer's token in ADMIN_TOKEN for any other, such as one on AWS."""
 
 import json
 import urllib.error
