@@ -73,7 +73,7 @@ AUDIT_PREVIEW = 8  # entries below every section; /admin/audit has more
 
 
 Show = Callable[[Request, Session, Flash], Awaitable[Answer]]
-Action = Callable[[Session, dict[str, str]], Awaitable[str]]  # returns a key of DONE
+FormAction = Callable[[Session, dict[str, str]], Awaitable[str]]  # returns a key of DONE
 
 
 def section(show: Show, *query: str) -> Route:
@@ -89,7 +89,7 @@ def section(show: Show, *query: str) -> Route:
     return open_
 
 
-async def act(request: Request, path: str, show: Show, action: Action) -> Answer:
+async def act(request: Request, path: str, show: Show, action: FormAction) -> Answer:
     """Redirects to the section when done; renders the section with the error otherwise."""
     return await run_action(request, await signed_in(request), path, show, action)
 

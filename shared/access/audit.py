@@ -13,7 +13,7 @@ from shared.storage.documents import encode, stamp
 from shared.storage.kv import Key, Put, Query
 
 MAX_REASON = 500
-# Control characters and those that turn the direction of text: reasons of owners are printed by clients, in terminals.
+# Control characters, and those that change the direction of text: clients print reasons of owners in terminals.
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 

@@ -1,4 +1,4 @@
-"""Changes behind our back: repositories of published skills are looked at again, each once however many skills it has.
+"""Changes outside the platform: repositories of published skills are checked again, each once for all its skills.
 A tick is bounded by its limit, by its time, and by a fifth of GitHub's quota; what is left is due at the next one."""
 
 import asyncio

@@ -29,7 +29,7 @@ from shared.submissions.submission_store import get_submission, mention_writes
 MAX_POINTS = 100
 MAX_WHY = 2000  # characters of one point
 MAX_TEXT = 40_000  # of all points together: with the excerpts they fit one item
-Place = tuple[str, str, int]  # rule, path, line
+PointPlace = tuple[str, str, int]  # rule, path, line
 
 
 class Objection(NamedTuple):
@@ -62,9 +62,9 @@ async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Obj
         run=submission.run,
     )
     audit = audit_put(owner, "appeal", submission.id, f"{len(appeal.points)} points")
-    told = event_puts(_event_of(appeal, submission))
+    events = event_puts(_event_of(appeal, submission))
     try:
-        await get_kv().transact(lambda: [*mention_writes(submission, at), *opening_writes(appeal), *told, audit])
+        await get_kv().transact(lambda: [*mention_writes(submission, at), *opening_writes(appeal), *events, audit])
     except ConditionFailed as error:
         if 0 in error.failed:
             raise changed_meanwhile() from error
@@ -134,11 +134,11 @@ def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal)
     return all(_places(one) & right and not _places(one) & wrong for one in deciding_findings(receipt.report))
 
 
-def _place(point: AppealPoint) -> Place:
+def _place(point: AppealPoint) -> PointPlace:
     return point.rule, point.path, point.line
 
 
-def _places(finding: Finding) -> set[Place]:
+def _places(finding: Finding) -> set[PointPlace]:
     """Where a point may be about it: by its line, or with all of its rule in its file."""
     return {(finding.rule, finding.path, finding.line), (finding.rule, finding.path, 0)}
 

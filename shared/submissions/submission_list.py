@@ -11,12 +11,12 @@ from typing import NamedTuple
 from shared.db import get_kv, now
 from shared.records.submissions import ACTIVE_STATES, State, SubmissionRow, row_of
 from shared.submissions.counters import COUNTER_KEYS, Stats, stats_of
+from shared.submissions.feed_store import get_recent_feed
 from shared.submissions.submission_store import (
     Fresh,
     IndexPage,
     get_ids_by_path,
     get_indexed_rows,
-    get_recent_feed,
     get_submission_index,
     get_submissions_fresh,
     position_of,

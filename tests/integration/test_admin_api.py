@@ -92,7 +92,7 @@ def test_every_admin_route_has_a_role():
 
 @pytest.mark.requirement("S16")
 @pytest.mark.parametrize("route", sorted(ROUTES))
-def test_every_route_lets_in_whom_it_should_and_nobody_else(route):
+def test_every_route_lets_in_exactly_the_roles_it_should(route):
     for who in TOKENS:
         for _ in range(2):
             answer = ask(route, who, path=NOBODY)

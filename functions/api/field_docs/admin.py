@@ -144,7 +144,7 @@ FIELDS: SchemaDocs = {
         "name": ("The full name.", SKILL),
         "currentVersion": ("The newest version that is not yanked.", "1.2.0"),
         "submissionId": ("The submission that published it.", SUBMISSION_ID),
-        "isBlocked": ("True: nobody can install it.", False),
+        "isBlocked": ("True: it cannot be installed.", False),
         "blockReason": ("Why it is blocked; null unless it is.", None),
         "isYanked": ("True: every version is withdrawn.", False),
         "isDeleted": ("True: its page is gone, and its name cannot be published again.", False),

@@ -101,7 +101,7 @@ async def held(env):
     return submission
 
 
-async def test_a_reviewer_reads_a_held_submission_at_the_line_of_a_finding_and_nobody_else_does(env):
+async def test_only_a_reviewer_reads_a_held_submission_at_the_line_of_a_finding(env):
     submission = await held(env)
     cookie, _ = await signed_in(env, "reviewer")
     review = (await call(env, "GET /admin", f"/admin?review={submission.id}", cookies=[cookie])).text
@@ -119,7 +119,7 @@ async def admin_file(env, path: str, query: str, cookies: list[str]):
     return await call(env, "GET /admin/files/{proxy+}", f"/admin/files/{path}?{query}", cookies=cookies, proxy=path)
 
 
-async def test_a_reviewer_gets_the_raw_file_and_all_files_as_a_zip_and_nobody_else_does(env):
+async def test_only_a_reviewer_gets_the_raw_file_and_all_files_as_a_zip(env):
     submission = await held(env)
     cookie, _ = await signed_in(env, "reviewer")
     path = f"{submission.id}/scripts/setup.sh"
@@ -139,7 +139,7 @@ async def test_a_reviewer_gets_the_raw_file_and_all_files_as_a_zip_and_nobody_el
         assert b"curl" not in (await admin_file(env, path, query, [])).body
 
 
-async def test_names_that_lead_elsewhere_and_what_is_too_large_are_in_no_zip(env, monkeypatch):
+async def test_names_that_leave_the_folder_and_what_is_too_large_are_in_no_zip(env, monkeypatch):
     submission = await held(env)
     cookie, _ = await signed_in(env, "reviewer")
     monkeypatch.setattr("functions.html.file_pages.LARGEST_ANSWER", 10)
@@ -228,7 +228,7 @@ async def test_every_version_leads_to_its_files_downloads_and_receipt(env):
     assert "download?format" not in await skill_page(env)
 
 
-async def test_broken_yaml_is_a_warning_that_nobody_must_open_and_the_open_tab_has_commands(env):
+async def test_broken_yaml_is_a_visible_warning_and_the_open_tab_has_commands(env):
     text = "---\nname: greeter\ndescription: Use when: it breaks\ntags: [a\n---\n"
     accepted = await within(env, lambda: intake.submit_bundle("greeter", [("SKILL.md", text)], None, None, None))
     await processed(env, accepted.submission)
