@@ -51,9 +51,14 @@ class AuditPage(NamedTuple):
         return list(zip(self.sorts, self.entries, strict=True))
 
 
+def plain_line(text: str) -> str:
+    """On one line, as plain text."""
+    return " ".join(_UNSAFE.sub(" ", text).split())
+
+
 def reason_of(why: str) -> str:
-    """On one line, as plain text. Every action requires one."""
-    reason = " ".join(_UNSAFE.sub(" ", why).split())
+    """Every action requires one."""
+    reason = plain_line(why)
     if not reason:
         raise InvalidRequest(
             "A reason is required: it is shown to the author and kept in the audit log.", code="reason_required"

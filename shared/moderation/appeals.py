@@ -16,6 +16,7 @@ from shared.evidence.appeal_store import answering_writes, get_appeal, opening_w
 from shared.evidence.receipt_store import Receipt, deciding_findings, find_receipt
 from shared.marketplace.skill_admin import changed_meanwhile
 from shared.moderation.owner_decisions import get_owned_submission
+from shared.moderation.review_claims import claim_guard
 from shared.moderation.submission_decisions import approve, requeue, unblock
 from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
 from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
@@ -95,7 +96,8 @@ async def answer_appeal(
         else:
             # Not while a worker holds it: its new content is no matter of this appeal.
             told = mention_writes(submission, now()) if submission.state in APPEALABLE else []
-            await get_kv().transact(lambda: [*told, *writes])
+            guard = await claim_guard(submission.id, by, ends=False)
+            await get_kv().transact(lambda: [*told, *writes, guard])
     except ConditionFailed as error:
         raise changed_meanwhile() from error
     return after

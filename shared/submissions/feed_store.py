@@ -7,6 +7,7 @@ minutes. They are read strongly consistent, because the feed is what makes up fo
 import asyncio
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,6 +16,8 @@ from shared.records.submissions import Submission, SubmissionRow, row_of
 from shared.storage.documents import encode, minutes_between, parse_each, stamp
 from shared.storage.kv import SHARDS, Key, Put, Query, Row, query_all, shard_of
 from shared.timing import FEED_TTL, FEED_WINDOW
+
+RECENT_CHANGES = 500  # of a partition: 2,000 a minute
 
 
 def feed_position(row: Submission | SubmissionRow) -> str:
@@ -32,14 +35,20 @@ async def get_feed(since: datetime, until: datetime) -> list[SubmissionRow]:
     return rows_in(await _entries(since, until))
 
 
-async def get_recent_feed(at: datetime) -> dict[str, SubmissionRow]:
-    """What changed in the last two minutes, strongly consistent: an index may not show it yet. The newest first: should
-    a minute have more than a page takes, the index has caught up with the rest."""
+class RecentFeed(NamedTuple):
+    rows: dict[str, SubmissionRow]  # the last change of each, the newest first
+    is_cut: bool  # a minute had more changes than were read
+
+
+async def get_recent_feed(at: datetime) -> RecentFeed:
+    """What changed in the last two minutes, strongly consistent: an index may not show it yet. Of each partition the
+    newest changes: where there are more, the index has caught up with the rest unless it lags for seconds."""
     since = at - FEED_WINDOW
-    queries = [Query(pk, after=stamp(since), descending=True) for pk in _partitions(since, at)]
+    queries = [Query(pk, after=stamp(since), descending=True, limit=RECENT_CHANGES) for pk in _partitions(since, at)]
     pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = rows_in(row for page in pages for row in page.rows)
-    return {row.id: row for row in sorted(rows, key=lambda row: row.version)}
+    changes = sorted(rows_in(row for page in pages for row in page.rows), key=lambda row: row.version)
+    newest = sorted({row.id: row for row in changes}.values(), key=lambda row: row.updated_at, reverse=True)
+    return RecentFeed({row.id: row for row in newest}, any(page.more for page in pages))
 
 
 async def get_moved(since: datetime, until: datetime) -> set[str]:

@@ -32,6 +32,7 @@ FORMS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "POST /owner/sign-out": ({}, ANY_OWNER),
     "POST /admin/review/{id}": ({"action": "dequeue"}, ADMINS),
     "POST /admin/appeals/{id}": ({"appeal": "none"}, OPERATORS),
+    "POST /admin/requeue": ({"pick-none": "1"}, OPERATORS),
     "POST /admin/stuck": ({}, ADMINS),
     "POST /admin/dead-letters": ({"action": "discard", "id": "none"}, ADMINS),
     "POST /admin/pause": ({"action": "pause", "hours": "1"}, ADMINS),

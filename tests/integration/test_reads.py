@@ -14,10 +14,10 @@ from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import Key
 from shared.timing import STORE_BUDGET, time_limit
 from tests.support.naive_versions import get_many_batch_by_batch, get_many_one_by_one
-from tests.support.probes import PATIENCE
 from tests.support.stub_dynamo import TABLE, StubDynamo
 
 A_MOMENT = timedelta(milliseconds=300)
+PATIENCE = 2.0  # only a reader that sends one request after the other waits so long
 
 
 # One loop and one client for all of them, as in a Lambda process: making a client takes longer than the tests.

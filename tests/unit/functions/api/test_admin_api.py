@@ -43,7 +43,7 @@ def test_every_action_twice_each_time_with_one_audit_entry_that_says_who_and_why
         scene = SCENES[route]()
         before = len(audit())
         why = f"{WHY}, time {n}"
-        answer = ask(route, path=scene.path, body={"reason": f"  {why}\n"} | scene.body)
+        answer = ask(route, path=scene.path, body={scene.why_field: f"  {why}\n"} | scene.body)
         assert answer.status == 200, answer.body
         [entry] = audit()[: len(audit()) - before]
         assert (entry.by, entry.role, entry.why) == ("admin", "admin", why)
