@@ -91,8 +91,8 @@ rollback: setup ## take every function on AWS back to its previous version: STAG
 	@$(known_stage)
 	@$(DEPLOYMENT) rollback $(OF_STACK)
 
-false-alarms: setup ## print the findings that reviewers overturned on the running platform, as lines of JSON
-	@$(BIN)/python -m local false-alarms
+false-alarms: setup ## print the findings that reviewers overturned, as lines of JSON (URL= with a reviewer's ADMIN_TOKEN= for AWS)
+	@$(BIN)/python -m local false-alarms $(if $(URL),--url "$(URL)")
 
 check: setup ## format, lint, types, import layers
 	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers

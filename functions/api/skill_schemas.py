@@ -139,7 +139,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     cert_tier: str
-    cert_score: int | None
+    cert_score: Annotated[int | None, msgspec.Meta(description="Null for a blocked skill or version.")]
     created_at: datetime
     content_hash: str
     diff_summary: str | None
@@ -218,7 +218,7 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         provenance_verified=skill.has_provenance,
         copy_of=skill.copy_of,
         versions=skill.versions,
-        security=security_of(skill.name, security),
+        security=security_of(skill, security),
         capabilities=skill.capabilities,
         permissions=skill.permissions,
         compatibility=skill.compatibility or None,
@@ -231,21 +231,22 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
     )
 
 
-def security_of(skill_name: str, security: Security) -> SecurityBody:
-    providers = [_provider_of(provider) for provider in security.providers]
+def security_of(skill: Skill, security: Security) -> SecurityBody:
+    providers = [_provider_of(provider, skill.is_blocked) for provider in security.providers]
     statuses = {provider.status for provider in providers}
     return SecurityBody(
         overall_verdict=next((status for status in get_args(ScanStatus) if status in statuses), None),
-        report_url=f"/skills/{skill_name}" if providers else None,
+        report_url=f"/skills/{skill.name}" if providers else None,
         providers=providers,
     )
 
 
-def version_of(version: SkillVersion, ban: BlockEntry | None) -> VersionItem:
-    return VersionItem(**_version_fields(version, ban))
+def version_of(skill: Skill, version: SkillVersion, ban: BlockEntry | None) -> VersionItem:
+    return VersionItem(**_version_fields(skill, version, ban))
 
 
 def version_detail_of(
+    skill: Skill,
     version: SkillVersion,
     ban: BlockEntry | None,
     content: str | None = None,
@@ -253,7 +254,7 @@ def version_detail_of(
     capabilities: tuple[Capability, ...] | None = None,
 ) -> VersionDetail:
     return VersionDetail(
-        **_version_fields(version, ban),
+        **_version_fields(skill, version, ban),
         name=version.name,
         sha=version.commit,
         content=content,
@@ -300,11 +301,11 @@ def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
     }
 
 
-def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, Any]:
+def _version_fields(skill: Skill, version: SkillVersion, ban: BlockEntry | None) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "version": version.version,
         "cert_tier": version.cert_tier,
-        "cert_score": version.score,
+        "cert_score": None if skill.is_blocked or ban else version.score,
         "created_at": version.created_at,
         "content_hash": version.content_hash,
         "diff_summary": version.diff_summary,
@@ -318,12 +319,12 @@ def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, 
     return fields | ({"is_blocked": True, "block_reason": ban.reason} if ban else {})
 
 
-def _provider_of(provider: ProviderSecurity) -> ProviderBody:
+def _provider_of(provider: ProviderSecurity, is_blocked: bool) -> ProviderBody:
     return ProviderBody(
         provider=provider.provider,
         status=_status_of(provider),
         verdict=provider.verdict,
-        score=provider.score,
+        score=None if is_blocked else provider.score,
         critical_count=provider.critical_count,
         report_url=provider.report_url,
     )

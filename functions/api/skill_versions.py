@@ -44,7 +44,8 @@ async def list_versions(request: Request) -> Answer:
     versions = await get_versions(skill.name)
     bans = await find_bans(version.content_hash for version in versions)
     return Answer(
-        VersionList([version_of(version, bans.get(version.content_hash)) for version in versions]), cache=REVALIDATE
+        VersionList([version_of(skill, version, bans.get(version.content_hash)) for version in versions]),
+        cache=REVALIDATE,
     )
 
 
@@ -54,11 +55,11 @@ async def show_version(request: Request) -> Answer:
     version = await get_version(skill.name, request.path["version"])
     ban = (await find_bans([version.content_hash])).get(version.content_hash)
     if skill.is_blocked or ban:
-        return Answer(version_detail_of(version, ban), cache=REVALIDATE)
+        return Answer(version_detail_of(skill, version, ban), cache=REVALIDATE)
     files, receipt = await asyncio.gather(get_published_files(version.content_hash), find_version_receipt(version))
     listed = [ContentFile(path, len(content)) for path, content in sorted(files.items())]
     capabilities = receipt.report.capabilities if receipt else None
-    return Answer(version_detail_of(version, ban, skill_md_of(files), listed, capabilities), cache=REVALIDATE)
+    return Answer(version_detail_of(skill, version, ban, skill_md_of(files), listed, capabilities), cache=REVALIDATE)
 
 
 @_comparison("Compare two versions, as one unified diff", gives=VersionDiff)

@@ -1,6 +1,7 @@
 """The `clawhub` command: its registry, read-only, under /clawhub. Times are milliseconds.
 
-What is blocked is answered with `isMalwareBlocked`, which the client refuses to install even with --force.
+What is blocked is answered with `isMalwareBlocked`, which the client refuses to install even with --force. That is not
+said of a skill whose repository changed hands: it is refused with the reason.
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from shared.marketplace.installable import (
     require_served,
 )
 from shared.marketplace.manifest_store import find_manifest, read_manifests
+from shared.marketplace.published_content import refuse_held
 from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills
 from shared.marketplace.skill_store import skill_not_found
 from shared.records.manifests import Manifest
@@ -60,6 +62,7 @@ async def list_(request: Request) -> Answer:
 
 async def show(request: Request) -> Answer:
     skill = await _get_skill(request)
+    refuse_held(skill)
     moderation = await _moderation(skill)
     latest = None if moderation["isMalwareBlocked"] else _latest(skill)
     body = {"skill": _skill(skill), "latestVersion": latest, "owner": _owner(skill), "moderation": moderation}
@@ -93,6 +96,7 @@ async def file(request: Request) -> Answer:
 
 async def moderation(request: Request) -> Answer:
     skill = await _get_skill(request)
+    refuse_held(skill)
     details: Json = {"reasonCodes": [], "evidence": [], "legacyReason": skill.block_reason}
     return Answer({"moderation": {**details, **await _moderation(skill)}}, cache=REVALIDATE)
 
@@ -217,6 +221,7 @@ def _files(manifest: Manifest | None) -> list[Json]:
 def _verified(
     request: Request, skill: Skill, version: SkillVersion | None, asked: str | None, reasons: Sequence[str]
 ) -> Json:
+    score = None if skill.is_blocked else skill.score
     zipped = version.artifacts.get("zip") if version else None
     return {
         "schema": "clawhub.skill.verify.v1",
@@ -236,7 +241,7 @@ def _verified(
         "card": None,
         "artifact": {"format": "zip", "sha256": zipped.sha256, "size": zipped.size} if zipped else None,
         "provenance": {"repository": skill.repo_url, "commit": version.commit if version else skill.commit},
-        "security": {"status": skill.verdict, "tier": skill.cert_tier, "score": skill.score},
+        "security": {"status": skill.verdict, "tier": skill.cert_tier, "score": score},
         "signature": None,
     }
 

@@ -75,12 +75,11 @@ def shared_clearance_key(content_hash: str) -> Key:
 
 
 def deciding_rules(report: ScanReport) -> set[str]:
-    return {rule for rule, _ in deciding_places(report)}
+    return {finding.rule for finding in deciding_findings(report)}
 
 
-def deciding_places(report: ScanReport) -> set[tuple[str, str]]:
-    """Each rule that decided, with each file that it found something in."""
-    return {(finding.rule, finding.path) for finding in report.findings if finding.action in ("block", "review")}
+def deciding_findings(report: ScanReport) -> list[Finding]:
+    return [finding for finding in report.findings if finding.action in ("block", "review")]
 
 
 def receipt_put(receipt: Receipt) -> Put:

@@ -15,7 +15,7 @@ from bench.cold_start import EVENTS
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
-    "submissions_api": 165,
+    "submissions_api": 167,
     "skills_api": 174,
     "registry": 165,
     "admin_api": 215,

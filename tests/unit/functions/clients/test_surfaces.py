@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import tarfile
 import zipfile
 
@@ -9,6 +10,7 @@ import pytest
 
 from shared.evidence.blocklist import BlockEntry, add_block
 from shared.marketplace.skill_admin import yank_version
+from shared.records.skills import Deprecation
 from shared.storage.content import content_hash_of
 from tests.support.client_skills import NAME, change, put_installable, some_files
 from tests.support.client_surfaces import (
@@ -69,14 +71,58 @@ async def test_a_flipped_byte_is_never_served(env):
     assert not set(good.values()) & set(bad.values())
 
 
-@pytest.mark.parametrize("field", ["is_blocked", "is_yanked", "is_deleted"])
-async def test_one_write_takes_a_skill_from_every_surface(env, field):
+@pytest.mark.requirement("S38")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("is_blocked", True),
+        ("is_yanked", True),
+        ("is_deleted", True),
+        ("changed_hands", True),
+        ("withdrawn", "Not kept up."),
+    ],
+)
+async def test_one_write_takes_a_skill_from_every_surface(env, field, value):
     skill = await put_installable(env)
     address = (await index(env)).json["skills"][0]["url"]
     assert all((await listings(env)).values())
-    await change(env, skill, **{field: True})
+    await change(env, skill, **{field: value})
     assert not any((await listings(env)).values())
     assert (await artifact(env, address)).status in (403, 404)
+
+
+async def test_clawhub_refuses_what_changed_hands_with_the_reason_and_calls_nothing_about_it_clean(env):
+    skill = await put_installable(env)
+    await change(env, skill, changed_hands=True)
+    for suffix in ("", "/moderation", "/versions"):
+        refused = await claw(env, "/skills/{slug}" + suffix, slug="tools--pdf")
+        assert refused.status == 403, suffix
+        assert "changed hands" in refused.text
+    assert not (await claw(env, "/skills/{slug}/verify", slug="tools--pdf")).json["ok"]
+
+
+@pytest.mark.parametrize("field", ["deprecated", "transferred_to"])
+async def test_every_client_shows_that_a_skill_is_deprecated_or_was_transferred(env, field):
+    """Wherever its protocol has room for a sentence: the list of MCP is the front matter word for word, and `find` of
+    the `skills` command prints names alone."""
+    notices = {
+        "deprecated": Deprecation("Use another.", env.clock(), "acme/tools/csv"),
+        "transferred_to": "new/home/pdf",
+    }
+    skill = await put_installable(env, **{field: notices[field]})
+    surfaces = {
+        "index": await index(env),
+        "marketplace": await market(env),
+        "npm": await package(env),
+        "clawhub list": await claw(env, "/skills"),
+        "clawhub search": await claw(env, "/search?q=pdf"),
+        "clawhub show": await claw(env, "/skills/{slug}", slug="tools--pdf"),
+    }
+    answers = {name: answer.text for name, answer in surfaces.items()}
+    found = await rpc(env, "tools/call", name="search_skills", arguments={"query": "pdf"})
+    answers["mcp search"] = json.dumps(found)
+    assert skill.notice
+    assert [name for name, text in answers.items() if skill.notice not in text] == []
 
 
 async def test_banned_content_is_gone_before_the_ban_has_reached_the_record(env):
