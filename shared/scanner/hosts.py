@@ -132,6 +132,11 @@ def hosts_in(text: str, skill: SkillIdentity = NOBODY) -> list[Host]:
     return [host for match in ADDRESS.finditer(text) if (host := find_host(match.group(), skill)) is not None]
 
 
+def forget_classified() -> None:
+    """After the table was exchanged, to measure without a part of it."""
+    _classified.cache_clear()
+
+
 def is_forge(name: str) -> bool:
     return name in load_pack().hosts.forges
 

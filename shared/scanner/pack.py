@@ -162,7 +162,13 @@ def read_calibration(folder: Path = RULES_DIR) -> Calibration:
 
 def standings_of(rules: dict[str, Rule], calibration: Calibration) -> dict[str, Standing]:
     return {
-        rule.id: standing_for(calibration, rule.id, may_block=rule.action is Action.BLOCK, is_policy=bool(rule.policy))
+        rule.id: standing_for(
+            calibration,
+            rule.id,
+            may_block=rule.action is Action.BLOCK,
+            is_policy=bool(rule.policy),
+            is_definition=bool(rule.policy) and rule.certain,
+        )
         for rule in rules.values()
     }
 

@@ -362,7 +362,12 @@ def _finding(
     is_described: bool = False,
 ) -> Finding:
     """`action` is what the place of a match leaves of the rule's own."""
-    standing = standing_in_place(load_pack().standings[rule.id], rule.certain, is_described)
+    standing = standing_in_place(
+        load_pack().standings[rule.id],
+        claims_certainty=rule.certain,
+        is_policy=bool(rule.policy),
+        is_described=is_described,
+    )
     return Finding(
         rule=rule.id,
         title=rule.title,

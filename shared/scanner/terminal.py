@@ -3,6 +3,7 @@
 import re
 import textwrap
 
+from shared.scanner.calibration import Calibration, RuleFigures
 from shared.scanner.pack import Rule
 from shared.scanner.report import Action, Finding, ScanReport, Standing, Verdict, by_line
 
@@ -82,8 +83,13 @@ def first_sentences(text: str) -> str:
     return " ".join(SENTENCE.split(text)[:MAX_SENTENCES])
 
 
-def explanation(rule: Rule, standing: Standing) -> str:
-    facts = f"{rule.id}: {rule.title}\n  {rule.category}, {rule.severity}, {rule.action}\n  {STANDINGS[standing]}"
+def explanation(rule: Rule, standing: Standing, measured: Calibration) -> str:
+    figures = measured.figures.get(rule.id, RuleFigures())
+    facts = (
+        f"{rule.id}: {rule.title}\n  {rule.category}, {rule.severity}, {rule.action}\n  {STANDINGS[standing]}\n"
+        f"  fired on {figures.benign} of {measured.benign} benign skills, {figures.teaching} of {measured.teaching}"
+        f" that teach security, and {figures.attacks} of {measured.attacks} attacks (from {figures.sources} sources)"
+    )
     return "\n".join([facts, *_wrapped("why ", rule.why), *_wrapped("fix ", rule.fix)])
 
 

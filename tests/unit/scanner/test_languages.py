@@ -63,9 +63,7 @@ def test_one_sentence_inside_an_english_paragraph_is_enough(language: str) -> No
 
 def test_pages_count_that_a_named_page_names() -> None:
     skill = {"SKILL.md": HEADER.encode(), "guide.md": b"Go on with steps.txt.", "steps.txt": UNREAD["Italian"].encode()}
-    assert scan_skill(skill).unread_languages == (
-        "steps.txt: contains text in Italian, which the rules do not read",
-    )
+    assert scan_skill(skill).unread_languages == ("steps.txt: contains text in Italian, which the rules do not read",)
 
 
 def test_only_the_pages_that_are_followed_count() -> None:
