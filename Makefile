@@ -61,6 +61,10 @@ setup: .venv/ready ## install everything into .venv
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	@touch $@
 
+.PHONY: compiled
+compiled: setup ## compile all modules, for a user who cannot write to this folder
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib functions shared local
+
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
 
@@ -104,7 +108,7 @@ check-layers:
 	$(BIN)/lint-imports
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
-	@failed=0; for name in reads lists throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in reads lists cold_start throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
 corpus-score: MANIFEST ?= ../shared/corpus/manifest.csv
 corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder BENIGN=folder MANIFEST=manifest.csv QUICK=1)

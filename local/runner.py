@@ -217,8 +217,20 @@ class Runner:
     # --- in the background ---
 
     async def _watch_store(self, store: StoreProcess) -> None:
-        code = await store.exited()
-        self._console.warn(f"The store exited with {code} (see {store.log}); restart the platform.")
+        """What it answered is on disk, and requests wait at its socket: it is started again. If it keeps ending, the
+        platform stops with an error, so that a service manager or a person sees it."""
+        while True:
+            code = await store.exited()
+            self._console.warn(f"The store exited with {code} (see {store.log}).")
+            try:
+                reported = await store.start_again()
+            except StartError as error:
+                self._console.warn(f"{error} The platform stops; everything that it acknowledged is kept.")
+                self._stopping.set()
+                return
+            self._console.say("".join(["The store was started again", *(f"; it {line}" for line in reported), "."]))
+            self._info["emulatorPid"] = store.pid
+            self._write_info()
 
     async def _reap_regularly(self) -> None:
         while True:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from shared.evidence.judge import Concern
+from shared.records.judgement import Concern
 from shared.records.submissions import CATEGORIES, ID_PATTERN, HistoryEntry, State, SubmissionRow
 from shared.scanner.report import Action, Capability, Finding, ScannedFile, Verdict
 from shared.submissions.counters import Stats

@@ -25,8 +25,8 @@ from functions.http.answer import Answer
 from shared.db import now
 from shared.errors import InvalidRequest
 from shared.evidence.blocklist import BlockEntry
-from shared.evidence.judge import Judgement
 from shared.evidence.receipt_store import Receipt
+from shared.records.judgement import Judgement
 from shared.records.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
 from shared.submissions.intake import Accepted
 from shared.submissions.queue_position import QueueSnapshot

@@ -11,7 +11,6 @@ import msgspec
 from shared.db import get_content, get_kv, get_scans, get_settings, now
 from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
 from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, worst_entry
-from shared.evidence.judge import Judgement, NotJudged, Why, judge_skill
 from shared.evidence.receipt_store import (
     LOOK_ALIKE,
     Clearance,
@@ -34,6 +33,7 @@ from shared.marketplace.skill_index import (
 )
 from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
+from shared.records.judgement import Judgement, NotJudged, Why
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import ScanReport, finding_for, rule_set_version
@@ -288,6 +288,8 @@ async def _ask_judge(held: LeasedSubmission, fetched: Fetched, report: ScanRepor
         return NotJudged(Why.NOT_SCANNED, summary_of(report))
     if get_settings().judge != "none":
         await held.move(State.TIER2_SCANNING)
+    from shared.evidence.judge import judge_skill  # with the first skill that needs it, not at every cold start
+
     return await judge_skill(fetched.files, notes_of(report))
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from shared.access.audit import get_audit
 from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from shared.evidence.judge import Judgement
 from shared.evidence.receipt_store import clearance_key, find_receipt, receipt_key, receipt_put
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.marketplace.skill_store import find_skill, skill_key
 from shared.moderation import skill_decisions, submission_decisions
 from shared.records.decision import Judged
+from shared.records.judgement import Judgement
 from shared.records.skills import Skill
 from shared.records.submissions import State
 from shared.scanner import finding_for, rule_set_version, scan_skill

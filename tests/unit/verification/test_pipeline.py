@@ -12,9 +12,9 @@ import pytest
 
 from functions import consumer
 from shared.errors import LostLease, NotFound, Unavailable
-from shared.evidence.judge import Judgement, NotJudged, Why
 from shared.evidence.receipt_store import find_receipt
 from shared.records.decision import Judged
+from shared.records.judgement import Judgement, NotJudged, Why
 from shared.records.submissions import Delivery, State
 from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from shared.storage.kv import Put
@@ -22,7 +22,6 @@ from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.pause import pause_queue, resume_queue
 from shared.submissions.submission_store import claim_submission, get_history, get_submission, move_submission
 from shared.timing import MAX_ATTEMPTS, RETRY_BASE
-from shared.verification import verification
 from shared.verification.pipeline import DONE
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.hostile_scans import ORDER
@@ -412,7 +411,7 @@ async def test_what_the_rules_cannot_read_is_left_to_the_judge_and_without_one_t
             return NotJudged(Why.NOT_CONFIGURED, "")
         return Judgement(score=90, judged=judged, intent="notes", scope="", concerns=(), model_id="m", tokens=1)
 
-    monkeypatch.setattr(verification, "judge_skill", judge)
+    monkeypatch.setattr("shared.evidence.judge.judge_skill", judge)
     submission = await submitted(env, a_bundle("notes", "Reads guide.md.", **{"guide.md": UNREAD}))
     await processed(env, submission)
     after = await record(env, submission)
