@@ -35,12 +35,12 @@ class MissingScript(NamedTuple):
     is_promised: bool  # the page says that it comes with the skill, which has no script at all
 
 
-def find_missing_scripts(page: str, paths: Collection[str]) -> list[MissingScript]:
-    """`page`: the text of SKILL.md. `paths`: of all files of the skill."""
+def find_missing_scripts(page: str, paths: Collection[str], before: str = "") -> list[MissingScript]:
+    """`paths`: of all files of the skill. `before`: the pages that lead to this one."""
     if "." not in page or not (found := list(RUNS.finditer(page))):
         return []
     shipped = {PurePosixPath(path).name.lower() for path in paths}
-    promised = not any(PROGRAM_NAME.search(name) for name in shipped) and SHIPS.search(page) is not None
+    promised = not before and not any(PROGRAM_NAME.search(name) for name in shipped) and SHIPS.search(page) is not None
     missing: dict[str, MissingScript] = {}
     for match in found:
         written = match.group(1) or match.group(2)
@@ -51,6 +51,7 @@ def find_missing_scripts(page: str, paths: Collection[str]) -> list[MissingScrip
             or name.lower() in shipped
             or not (is_own or promised)
             or _is_made(page, name, match.start())
+            or _is_made(before, name, len(before))
         ):
             continue
         missing[name] = MissingScript(name, page.count("\n", 0, match.start(1 if match.group(1) else 2)) + 1, promised)

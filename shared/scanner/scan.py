@@ -18,7 +18,7 @@ from shared.scanner.flow.tracker import Flow
 from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
 from shared.scanner.hosts import SkillIdentity, identity_of
 from shared.scanner.inventory import Inventory, take_inventory
-from shared.scanner.languages import find_unread_prose
+from shared.scanner.languages import find_unread_prose, pages_followed
 from shared.scanner.leaked_secrets import find_leaks
 from shared.scanner.matching import (
     Deadline,
@@ -56,6 +56,7 @@ CPU_SECONDS = SCAN_CPU_DEADLINE.total_seconds()
 MAX_FINDINGS = 200
 MAX_PER_RULE_AND_FILE = 5
 MAX_DESCRIPTION = 1_000  # characters of the way a value took
+_MISSING = {True: "SC-SCRIPT-PROMISED", False: "SC-SCRIPT-MISSING"}
 SECRET_CANDIDATE = "SIG-KEY-PREFIX"  # noqa: S105 - the name of a signal
 SECRET_RULE = "SECRET-LEAKED"  # noqa: S105 - the name of a rule
 
@@ -230,12 +231,14 @@ def _from_directives(hits: list[Hit], texts: list[TextFile], identity: SkillIden
 
 
 def _from_missing_scripts(inventory: Inventory, texts: list[TextFile]) -> list[Finding]:
-    page = _skill_page(texts)
-    if page is None:
-        return []
-    missing = find_missing_scripts(page.text, [item.record.path for item in inventory.items])
-    rules = {True: "SC-SCRIPT-PROMISED", False: "SC-SCRIPT-MISSING"}
-    return [finding_for(rules[one.is_promised], page.path, one.name, one.line) for one in missing]
+    """On the page of the skill and on those that it leads to, each of which may make what a later one runs."""
+    paths, before = [item.record.path for item in inventory.items], ""
+    findings = []
+    for page in pages_followed(texts):
+        missing = find_missing_scripts(page.text, paths, before)
+        findings += [finding_for(_MISSING[one.is_promised], page.path, one.name, one.line) for one in missing]
+        before += page.text
+    return findings
 
 
 def _from_composites(hits: list[Hit], identity: SkillIdentity) -> list[Finding]:
