@@ -5,8 +5,7 @@ from functions.html import feeds, queue_pages, run_page, skill_pages, submit_pag
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
-from functions.http.routes import Route, http_handler, methods_at, wrong_method
-from shared.errors import NotFound
+from functions.http.routes import Route, http_handler, methods_at, no_such_address, wrong_method
 
 
 async def docs(request: Request) -> Answer:
@@ -25,7 +24,7 @@ async def no_such_route(request: Request) -> Answer:
     allowed = methods_at(request.url_path, every_route())
     if allowed:
         raise wrong_method(request.method, allowed)
-    raise NotFound("There is nothing at this address.")
+    raise no_such_address()
 
 
 ROUTES: dict[str, Route] = {

@@ -72,7 +72,7 @@ def roll_back(stack: str, client: Client) -> list[str]:
 
 
 def add_admin_token(stack: str, name: str, role: str, client: Client) -> str:
-    """Only its hash is stored, in the secret of admin tokens. Returns the token, which nobody can read again."""
+    """Only its hash is stored, in the secret of admin tokens. Returns the token, which cannot be read again."""
     if not name or not name.isprintable():
         raise StartError("A token needs a NAME: make admin-token STAGE=prod NAME=anna ROLE=reviewer")
     if role not in ROLES:

@@ -131,7 +131,7 @@ class Runner:
         names = dict.fromkeys(("TABLE_NAME", "BUCKET_NAME", "QUEUE_URL", "SECRET_ID"), "-")
         where = {"AWS_REGION": self._region, "AWS_ENDPOINT_URL": endpoint}
         about = {"STAGE": "local", "ALLOW_UPLOADS": "true", "MAX_ACTIVE": "1", **names, **where}
-        # Patient: messages in an answer that nobody waits for any more stay invisible until their visibility timeout.
+        # Patient: messages in an answer without a waiting caller stay invisible until their visibility timeout.
         return Aws(load_settings(about), silence_seconds=PATIENCE_SECONDS)
 
     async def _create_resources(self, template: Template, aws: Aws) -> bool:

@@ -211,7 +211,7 @@ def _bedrock_url(env: Mapping[str, str], stage: str) -> str | None:
 
 
 def _webhook_loopback(env: Mapping[str, str], stage: str) -> bool:
-    """Elsewhere a webhook on loopback would reach what runs beside the platform."""
+    """On other stages a webhook on loopback would reach what runs beside the platform."""
     allows = _one_of(env, "WEBHOOK_LOOPBACK", ("true", "false"), default="false") == "true"
     if allows and stage != "local":
         raise InvalidSettings("WEBHOOK_LOOPBACK is for stage local only: unset it, or set STAGE=local.")

@@ -73,6 +73,7 @@ OVERRUN_TIME = SETTLE_TIME * 0.4  # reserved for every record, to store that it 
 OUTAGE_PAUSE = scaled(minutes=2)  # until the next try, unless the service says when
 LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota resets every hour; a later time is not trusted
 
+REVIEW_CLAIM_TIME = scaled(minutes=15)  # how long a reviewer who claimed a submission has to decide
 SCAN_LEASE = scaled(minutes=15)  # how long an external scanner has for one skill
 SCAN_TIMEOUT = scaled(minutes=20)  # longer than a lease: an unfinished scan is then TIMED_OUT
 SIGNED_URL_AGE = timedelta(seconds=60)  # of an address of the bucket: a block reaches every client within it

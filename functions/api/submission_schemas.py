@@ -227,7 +227,7 @@ class SubmissionList(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Annotated[str | None, Meta(description="Null on the last page.")]
     stats: Stats
     degraded: bool
-    stale: Annotated[list[SubmissionId], Meta(description="Could not be read; shown as an index has them.")]
+    stale: Annotated[list[SubmissionId], Meta(description="Not read again; shown as an index or the feed has them.")]
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

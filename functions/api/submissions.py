@@ -175,8 +175,8 @@ async def stream(request: Request, query: EventParameters) -> Answer:
 
 @operation("Queue health", gives=QueueHealth)
 async def queue_health(request: Request) -> Answer:
-    """Values that could not be read are null, never 0. `drainRate` is the number of submissions per hour that stopped
-    waiting for a worker."""
+    """Values that could not be read are null, never 0. `drainRate` is how many submissions per hour
+    stopped being active."""
     return Answer(await get_queue_health())
 
 

@@ -23,8 +23,8 @@ from shared.evidence.judge_budget import Reservation, give_back, reserve
 from shared.records.decision import Judged, judged_by_score
 from shared.records.judgement import SHORTEST_QUOTE, Concern, Judgement, NotJudged, Why
 from shared.scanner.hidden_text import plain
-from shared.storage.aws import UnreadableResponse
 from shared.storage.content import Files
+from shared.storage.http_client import UnreadableResponse
 from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
 

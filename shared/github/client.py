@@ -219,7 +219,7 @@ class GitHub:
         return (await self._get_json(path, _Ref, missing=empty)).object.sha
 
     async def _find_ref(self, repo: GitHubRepo, kind: str, tree: str) -> "_Ref | None":
-        """Branch names may contain slashes, so only the list of branches tells where the name ends."""
+        """Branch names may contain slashes, so only the list of branches shows where the name ends."""
         path = _in(repo, "git", "matching-refs", kind, tree.partition("/")[0])
         refs = await self._get_json(path, list[_Ref], missing=_no_ref(tree))
         names = (ref for ref in refs if _rest(tree, ref.ref.removeprefix(f"refs/{kind}/")) is not None)

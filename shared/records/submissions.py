@@ -104,7 +104,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     version: int = 1  # rises with every write
     fence: int = 0  # rises with every claim: a holder of an older one changes nothing
     seq: int = 1  # of the newest history entry
-    run: int = 0  # which of its runs this is; 0: an older release accepted it, and only the history tells
+    run: int = 0  # which of its runs this is; 0: an older release accepted it, and only the history shows it
     run_seq: int = 1  # of the history entry that began this run; evidence that runs do not share is stored under it
     # Rises with every claim and every wait: messages of an earlier generation are superseded.
     generation: int = msgspec.field(default=0, name="turn")

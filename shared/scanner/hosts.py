@@ -137,10 +137,6 @@ def forget_classified() -> None:
     _classified.cache_clear()
 
 
-def is_forge(name: str) -> bool:
-    return name in load_pack().hosts.forges
-
-
 def registered_domain(name: str) -> str:
     """`api.acme.co.uk`: acme.co.uk. Close enough for names; it grants nothing by itself."""
     parts = name.split(".")

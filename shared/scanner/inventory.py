@@ -14,7 +14,7 @@ import msgspec
 from shared.scanner.archives import Budget, Member, is_archive, read_archive
 from shared.scanner.computed_runs import SkillCode
 from shared.scanner.documents import OFFICE, document_parts, is_opaque_part, office_text
-from shared.scanner.file_names import leads_elsewhere, name_findings
+from shared.scanner.file_names import leaves_its_folder, name_findings
 from shared.scanner.file_text import commands_in, is_readable, strings_in, text_of, unix_lines
 from shared.scanner.media import MEDIA_KINDS, MEDIA_SUFFIXES, media_kind
 from shared.scanner.report import ScannedFile
@@ -155,7 +155,7 @@ def _member(record: ScannedFile, member: Member, budget: Budget, depth: int, in_
     part = ScannedFile(path, hashlib.sha256(member.content).hexdigest(), len(member.content))
     if member.problem:
         yield Item(part, None, member.rule, f"{member.name}: {member.problem}"[:200], True, member.problem)
-    if leads_elsewhere(member.name or "-"):
+    if leaves_its_folder(member.name or "-"):
         yield Item(part, None, "FILE-UNSAFE-PATH", member.name[:120], in_archive=True)
     if member.name.lower().endswith("vbaproject.bin"):
         yield Item(_skipped(part, "macros"), None, "FILE-MACRO", member.name[-80:], True, "not read: macros")
@@ -168,7 +168,7 @@ def _member(record: ScannedFile, member: Member, budget: Budget, depth: int, in_
 
 
 def _with_used_media(items: list[Item], files: Mapping[str, bytes]) -> list[Item]:
-    """A picture that something runs, or tells the agent to follow, is read like a script."""
+    """A picture that something runs, or the agent is instructed to follow, is read like a script."""
     media = [item.record.path for item in items if item.record.skipped in SHOWN and item.record.path in files]
     if not media:
         return items

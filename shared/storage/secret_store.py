@@ -22,7 +22,7 @@ from shared.settings import Settings
 from shared.timing import SECRET_TTL
 
 SHORTEST_SECRET = 32
-Key = Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # with an empty key anyone could sign
+SecretKey = Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # with an empty key anyone could sign
 T = TypeVar("T")
 
 
@@ -33,7 +33,7 @@ class AdminToken(msgspec.Struct, frozen=True):
 
 
 class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    signing_key: Key
+    signing_key: SecretKey
     admin_tokens: list[AdminToken] = []
     webhook_secrets: dict[str, str] = {}
     github_token: str | None = None
@@ -59,7 +59,7 @@ class GitHubTokenSecret(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SessionSecret(msgspec.Struct, frozen=True, rename="camel"):
-    session_key: Key
+    session_key: SecretKey
 
 
 class OwnerSessionSecret(SessionSecret, frozen=True, rename="camel"):
@@ -67,7 +67,7 @@ class OwnerSessionSecret(SessionSecret, frozen=True, rename="camel"):
 
 
 class ReceiptSecret(msgspec.Struct, frozen=True, rename="camel"):
-    receipt_key: Key
+    receipt_key: SecretKey
 
 
 class Secrets(Protocol):
@@ -82,19 +82,19 @@ class Secrets(Protocol):
     async def get_owner_session_key(self) -> str: ...
 
 
-Read = Callable[[], Awaitable[str]]
+ReadSecret = Callable[[], Awaitable[str]]
 
 
 class CachedSecrets:
     def __init__(
         self,
-        read: Read,
+        read: ReadSecret,
         now: Callable[[], float] = time.monotonic,
-        read_session_secret: Read | None = None,
-        read_receipt_secret: Read | None = None,
-        read_owner_session_secret: Read | None = None,
-        read_admin_tokens: Read | None = None,
-        read_github_tokens: Read | None = None,
+        read_session_secret: ReadSecret | None = None,
+        read_receipt_secret: ReadSecret | None = None,
+        read_owner_session_secret: ReadSecret | None = None,
+        read_admin_tokens: ReadSecret | None = None,
+        read_github_tokens: ReadSecret | None = None,
     ) -> None:
         self._read = read
         self._read_admin_tokens = read_admin_tokens
@@ -130,7 +130,7 @@ class CachedSecrets:
             return None
         return (await self._cached(self._read_receipt_secret, ReceiptSecret)).receipt_key
 
-    async def _cached(self, read: Read, type_: type[T]) -> T:
+    async def _cached(self, read: ReadSecret, type_: type[T]) -> T:
         read_at, value = self._values.get(type_, (0.0, None))
         if value is None or self._now() - read_at > SECRET_TTL.total_seconds():
             value = _parse(await read(), type_)
@@ -139,7 +139,7 @@ class CachedSecrets:
 
 
 def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any]]]) -> CachedSecrets:
-    def reader(file: str | None, secret_id: str) -> Read:
+    def reader(file: str | None, secret_id: str) -> ReadSecret:
         return partial(asyncio.to_thread, _read_file, file) if file else partial(_read_from_aws, wire, secret_id)
 
     session_id, session_file = settings.session_secret_id, settings.session_secret_file

@@ -369,7 +369,7 @@ async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: s
 
 
 def _may_reopen(existing: Submission) -> bool:
-    """Whether changed content alone may reopen it, or only a person. What was transferred is submitted elsewhere."""
+    """Whether changed content alone may reopen it, or only a person. A transferred skill has a new name."""
     if existing.transferred_to:
         return False
     if existing.state in PARKED_STATES:

@@ -10,7 +10,7 @@ from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unproc
 from shared.github.archive import Anomaly
 from shared.github.client import FoundSkill, GitHub, GitHubRepo, PinnedRepo
 from shared.records.submissions import Submission
-from shared.scanner.file_names import clashes, leads_elsewhere
+from shared.scanner.file_names import clashes, leaves_its_folder
 from shared.scanner.file_text import text_of
 from shared.storage.content import Files
 from shared.timing import API_TIMEOUT
@@ -129,7 +129,7 @@ def read_bundle(files: Sequence[tuple[str, str | bytes]]) -> dict[str, bytes]:
         raise InvalidRequest(f"A bundle has 1 to {MAX_FILES} files.", code="invalid_bundle")
     bundle: dict[str, bytes] = {}
     for path, content in files:
-        if len(path) > 300 or not _is_safe_path(path.split("/")) or leads_elsewhere(path):
+        if len(path) > 300 or not _is_safe_path(path.split("/")) or leaves_its_folder(path):
             raise InvalidRequest(f"{path[:80]!r} is not a path inside the skill's folder.", code="invalid_bundle")
         bundle[path] = _encode(path, content)
     _refuse_same_places([path for path, _ in files])

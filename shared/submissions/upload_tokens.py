@@ -37,7 +37,7 @@ async def rotate_upload_token(submission_id: str, token: str) -> str:
 
 
 def require_upload_token(submission: Submission, token: str | None) -> None:
-    """A missing token is told apart from a wrong one: the first may be a new author who chose a taken name."""
+    """A missing token and a wrong one are different errors: the first may be a new author who chose a taken name."""
     if not token:
         raise Conflict(
             f"The name {submission.skill_name!r}, or one that looks like it, is taken by another upload."

@@ -8,7 +8,7 @@ import msgspec
 from shared.scanner import Finding
 from shared.scanner.file_text import text_of, unix_lines
 from shared.scanner.report import FlowStep, by_line, first_sentences, most_serious_first
-from shared.web.unseen import show_unseen
+from shared.web.invisible import show_invisible
 
 AROUND = 3
 LONGEST_LINE = 300
@@ -90,5 +90,5 @@ def _excerpt(excerpt: str, line: int) -> list[SourceLine]:
 
 
 def _shorten(text: str) -> str:
-    text = show_unseen(text.rstrip("\r"))
+    text = show_invisible(text.rstrip("\r"))
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"

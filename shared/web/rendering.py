@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup, escape
@@ -27,6 +28,14 @@ def coded(text: str) -> Markup:
     return Markup("").join(Markup("<code>%s</code>") % part if n % 2 else escape(part) for n, part in enumerate(parts))
 
 
+def line_url(files: str, path: str, line: int) -> str:
+    """`files` is the address of files of a skill: a folder, here or on another host, or one that ends with `file=`."""
+    page = page_of_line(line)
+    mark = "&" if "?" in files else "?"
+    part = f"{mark}page={page}" if page > 1 and files.startswith("/") else ""
+    return f"{files}{quote(path)}{part}" + (f"#L{line}" if line else "")
+
+
 def listing(text: str) -> Markup:
     """For the inside of <pre>: a quote is harmless there, and `&#34;` makes JSON a third longer."""
     return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))  # noqa: S704 - escaped here
@@ -49,7 +58,7 @@ def _templates() -> jinja2.Environment:
         look=labels.look_of,
         category_of=CATEGORY_OF.__getitem__,
         State=State,
-        page_of_line=page_of_line,
+        line_url=line_url,
     )
     templates.filters.update(number=labels.number, duration=labels.duration, exact=labels.exact, clock=labels.clock)
     templates.filters.update(actor=labels.actor_name, coded=coded, listing=listing)

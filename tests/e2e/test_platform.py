@@ -139,7 +139,7 @@ def test_what_is_published_can_be_read(platform):
     assert "uploads/anonymous/readable" in names
 
 
-def test_poison_in_the_queue_becomes_one_dead_letter_and_harms_nobody(platform):
+def test_poison_in_the_queue_becomes_one_dead_letter_and_harms_no_other_message(platform):
     sqs, url = platform.client("sqs"), platform.info["queueUrl"]
     sent = sqs.send_message(QueueUrl=url, MessageBody="not json")["MessageId"]
     answer = submit(platform, bundle("beside-poison"))

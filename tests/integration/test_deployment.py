@@ -74,7 +74,7 @@ def check(unreserved=1000, stage="dev", parameters="", region=REGION):
     return deployment.preflight(STACK, stage, THIS_PYTHON, parameters, client_with(unreserved), region)
 
 
-def test_an_account_with_room_passes_and_is_told_what_is_missing(aws):
+def test_an_account_with_room_passes_and_the_report_names_what_is_missing(aws):
     python, github = check()
     assert "cold starts" in python
     assert "15 submissions" in github

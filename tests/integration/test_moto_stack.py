@@ -125,7 +125,7 @@ def test_the_dashboard_shows_the_metrics_of_this_stack(stack):
     assert not [metric for metric in shown if "${" in str(metric)]
 
 
-def test_a_change_set_tells_what_it_would_change_and_changes_only_that(stack):
+def test_a_change_set_lists_what_it_would_change_and_changes_only_that(stack):
     cloudformation = client("cloudformation")
     values = {**PARAMETERS, "LogRetentionDays": "90"}
     cloudformation.create_change_set(

@@ -66,7 +66,7 @@ def test_the_consumer_processes_a_batch_and_then_another_one_warm(function_env, 
         assert get_worker_env() is None
 
 
-def test_a_fault_comes_back_by_its_own_delay_and_is_reported(function_env, context):
+def test_a_fault_is_retried_after_its_own_delay_and_is_reported(function_env, context):
     submission = submit("vanished")
     bucket = client("s3", function_env.endpoint_url)
     bucket.delete_object(Bucket=function_env.bucket_name, Key=f"content/{submission.content_hash}")

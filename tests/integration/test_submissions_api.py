@@ -189,7 +189,7 @@ def test_a_base64_body_is_understood():
     assert handler(event, Context())["statusCode"] == 201
 
 
-def test_answers_are_json_that_nobody_caches_or_sniffs():
+def test_answers_are_json_that_is_neither_cached_nor_sniffed():
     for answer in (call(handler, LIST), call(handler, LIST, query="x=1")):
         assert answer.headers["content-type"] == "application/json; charset=utf-8"
         assert answer.headers["cache-control"] == "no-store"

@@ -1,8 +1,11 @@
 """Test data in one line."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from functions import consumer
+from functions.http.partial_batch import settle
 from shared.evidence.block_evidence import evidence_of, evidence_put
 from shared.evidence.blocklist import signature_puts
 from shared.evidence.receipt_store import Receipt
@@ -11,6 +14,7 @@ from shared.scanner import scan_skill
 from shared.storage.queue import body_of
 from shared.submissions import intake
 from shared.verification import pipeline
+from shared.worker_context import Env
 from tests.support.memory import within
 
 SKILL_MD = "---\nname: {name}\ndescription: {description}\n---\n\n# {name}\n\nSay hello.\n"
@@ -52,6 +56,11 @@ async def alike_blocked(env, receipt: Receipt, content_hash: str = "0" * 64) -> 
     puts = await within(env, lambda: signature_puts({content_hash: receipt.report.signature}))
     evidence = evidence_put(content_hash, evidence_of(receipt, ["SKILL.md"]))
     await env.kv.transact(lambda: [*puts, evidence])
+
+
+async def consume(records: Sequence[dict], env: Env, worker: str, time_left: timedelta) -> dict:
+    """As the handler of the consumer does, with the store of `env`."""
+    return await settle(records, env, lambda record: consumer.process(record, worker, time_left))
 
 
 def an_sqs_record(submission_id: str | None = None, body: str | None = None, receives: int = 1) -> dict:

@@ -51,6 +51,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "not-found": "/nothing/here",
         "admin-sign-in": "/admin",
         "admin": "/admin",
+        "admin-review": f"/admin?review={ids['held']}&file=scripts/setup.sh",
         "admin-files": f"/admin/files/{ids['held']}/",
         "admin-queue": "/admin/queue",
         "admin-skills": "/admin/skills?name=pdf-forms",

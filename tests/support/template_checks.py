@@ -288,7 +288,7 @@ def _silence_problems(alarms: list[tuple[str, Any]]) -> Problems:
         "TreatMissingData",
     )
     good = [alarm for alarm in scans if tuple(alarm.get(name) for name in names) == wanted]
-    return [] if good else ["no alarm goes off when no scan has finished for three periods"]
+    return [] if good else ["no alarm fires when no scan has finished for three periods"]
 
 
 def _metrics_of(alarm: Template) -> list[dict[str, Any]]:

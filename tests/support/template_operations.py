@@ -65,7 +65,7 @@ def deployment_problems(template: Template) -> Problems:
     for name, function in functions_of(template):
         own = template["Resources"][name]["Properties"].get("DeploymentPreference", {})
         if {"Ref": own_alarms.get(name)} not in own.get("Alarms", []):
-            problems.append(f"{name}: a new version is not taken back when its own alarm goes off")
+            problems.append(f"{name}: a new version is not taken back when its own alarm fires")
         if function.get("AutoPublishAlias") != "live" or function.get("AutoPublishAliasAllProperties") is not True:
             problems.append(f"{name}: its changes do not all make a new version behind the alias live")
     return problems

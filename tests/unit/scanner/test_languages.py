@@ -1,8 +1,13 @@
 """Which instruction text no rule reads."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shared.scanner import scan_skill
+from shared.scanner.languages import unread_language
+from shared.scanner.matching import TextFile
+from tests.support.growth import grows_too_fast
 
 HEADER = "---\nname: notes\ndescription: Keeps notes. See guide.md.\n---\n\n"
 UNREAD = {
@@ -70,3 +75,21 @@ def test_only_the_pages_that_are_followed_count() -> None:
     skill = {"SKILL.md": HEADER.encode()}
     assert scan_skill({**skill, "guide.md": UNREAD["Arabic"].encode()}).unread_languages
     assert not scan_skill({**skill, "README.ar.md": UNREAD["Arabic"].encode()}).incomplete
+
+
+PIECES = ["aa ", "och ", "ъ", "ї", "`", "<", "](", "```\n", "’", "'", "A", "a", "-", "\n", "ა", "a.b ", "\\", "@", "."]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(PIECES), max_size=80).map("".join)))
+def test_any_text_has_a_language_or_none(text: str) -> None:
+    assert isinstance(unread_language(TextFile("SKILL.md", text, text)), str)
+
+
+@pytest.mark.parametrize("unit", [*PIECES, "a" * 41 + "'", "](a", "<a", "```", "aa och "])
+def test_time_grows_with_the_page(unit: str) -> None:
+    def work(size: int) -> None:
+        text = unit * (size // len(unit))
+        unread_language(TextFile("SKILL.md", text, text))
+
+    assert not grows_too_fast(work, 20_000, 0.05)
