@@ -1,7 +1,7 @@
 """Scripts that SKILL.md has run and the skill does not ship: what will run is decided later, by another."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -33,6 +33,20 @@ class MissingScript(NamedTuple):
     name: str
     line: int
     is_promised: bool  # the page says that it comes with the skill, which has no script at all
+
+    @property
+    def rule(self) -> str:
+        return "SC-SCRIPT-PROMISED" if self.is_promised else "SC-SCRIPT-MISSING"
+
+
+def find_missing_on_pages(
+    pages: Iterable[tuple[str, str]], paths: Collection[str]
+) -> Iterator[tuple[str, MissingScript]]:
+    """On SKILL.md and the pages that it leads to, each of which may make what a later one runs."""
+    before = ""
+    for path, text in pages:
+        yield from ((path, one) for one in find_missing_scripts(text, paths, before))
+        before += text
 
 
 def find_missing_scripts(page: str, paths: Collection[str], before: str = "") -> list[MissingScript]:

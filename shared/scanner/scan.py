@@ -30,7 +30,7 @@ from shared.scanner.matching import (
     find_disguised,
     find_hits,
 )
-from shared.scanner.missing_scripts import find_missing_scripts
+from shared.scanner.missing_scripts import find_missing_on_pages
 from shared.scanner.near_duplicates import signature_of
 from shared.scanner.pack import Rule, load_pack, rule_set_version
 from shared.scanner.package_names import find_imitations
@@ -56,7 +56,6 @@ CPU_SECONDS = SCAN_CPU_DEADLINE.total_seconds()
 MAX_FINDINGS = 200
 MAX_PER_RULE_AND_FILE = 5
 MAX_DESCRIPTION = 1_000  # characters of the way a value took
-_MISSING = {True: "SC-SCRIPT-PROMISED", False: "SC-SCRIPT-MISSING"}
 SECRET_CANDIDATE = "SIG-KEY-PREFIX"  # noqa: S105 - the name of a signal
 SECRET_RULE = "SECRET-LEAKED"  # noqa: S105 - the name of a rule
 
@@ -231,14 +230,9 @@ def _from_directives(hits: list[Hit], texts: list[TextFile], identity: SkillIden
 
 
 def _from_missing_scripts(inventory: Inventory, texts: list[TextFile]) -> list[Finding]:
-    """On the page of the skill and on those that it leads to, each of which may make what a later one runs."""
-    paths, before = [item.record.path for item in inventory.items], ""
-    findings = []
-    for page in pages_followed(texts):
-        missing = find_missing_scripts(page.text, paths, before)
-        findings += [finding_for(_MISSING[one.is_promised], page.path, one.name, one.line) for one in missing]
-        before += page.text
-    return findings
+    pages = [(page.path, page.text) for page in pages_followed(texts)]
+    missing = find_missing_on_pages(pages, [item.record.path for item in inventory.items])
+    return [finding_for(one.rule, path, one.name, one.line) for path, one in missing]
 
 
 def _from_composites(hits: list[Hit], identity: SkillIdentity) -> list[Finding]:
