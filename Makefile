@@ -37,7 +37,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup run backup restore admin-token false-alarms check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
-.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner note-parameters
+.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke migrate rollback check-template external-scanner deploy-stack note-parameters
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -83,6 +83,9 @@ admin-token: setup ## make a token for the admin API and print it once (NAME=ann
 
 smoke: setup ## try a running platform without changing anything (URL=http://127.0.0.1:3000)
 	@$(BIN)/python -m local.smoke "$(URL)"
+
+migrate: setup ## run the jobs over stored data that a release needs (ADMIN_TOKEN=... URL=http://127.0.0.1:3000)
+	@$(BIN)/python -m local.migrate "$(or $(URL),http://127.0.0.1:3000)"
 
 rollback: setup ## take every function on AWS back to its previous version: STAGE=dev (default) or STAGE=prod
 	@$(known_stage)
@@ -160,9 +163,13 @@ deploy: setup ## check the account, build, deploy to AWS, try it: STAGE=dev (def
 	@$(DEPLOYMENT) preflight $(OF_STACK) --python "$(PYTHON_OF_LAMBDA)" --parameters "$(PARAMETERS)"
 	@$(MAKE) --no-print-directory $(SAM_VENV)/ready build
 	@$(MAKE) --no-print-directory note-parameters
-	@$(SAM) deploy --config-env $(SAM_CONFIG_$(STAGE)) $(if $(PARAMETERS),--parameter-overrides "Stage=$(STAGE) $(PARAMETERS)") \
-	  $$(test -t 0 && echo --confirm-changeset || echo --no-confirm-changeset) --no-fail-on-empty-changeset
+	@$(MAKE) --no-print-directory deploy-stack
 	@$(DEPLOYMENT) smoke $(OF_STACK)
+
+deploy-stack: # a new stack twice: its table is protected once everything else is there (see local/deployment.py)
+	@mapfile -t deployments < <($(DEPLOYMENT) parameters $(OF_STACK) --parameters "$(PARAMETERS)"); test "$${#deployments[@]}" -gt 0; \
+	for values in "$${deployments[@]}"; do $(SAM) deploy --config-env $(SAM_CONFIG_$(STAGE)) --parameter-overrides "$$values" \
+	  $$(test -t 0 && echo --confirm-changeset || echo --no-confirm-changeset) --no-fail-on-empty-changeset; done
 
 note-parameters: # SAM publishes a new version for new code, not for a new value of a parameter: so the values go with the code
 	@for code in .aws-sam/build/*/functions; do echo "$(STAGE) $$PARAMETERS" > "$$code/parameters.txt"; done

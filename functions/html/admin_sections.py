@@ -20,6 +20,7 @@ from shared.settings import find_whole_number
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.repo_watch import SweepStatus, get_sweep_status
 from shared.web import views
+from shared.web.form_words import in_form_words
 
 
 async def _find_sweep_status() -> SweepStatus | None:
@@ -99,7 +100,7 @@ async def recount(request: Request) -> Answer:
         run_id = await read_cursor(request.form().get("cursor") or None, "recount")
         progress = await maintenance.recount(session.token, run_id)
     except RequestError as error:
-        return await show_queue(request, session, Flash(problem=str(error), status=STATUS[type(error)]))
+        return await show_queue(request, session, Flash(problem=in_form_words(error), status=STATUS[type(error)]))
     return await show_queue(request, session, Flash(), progress)
 
 

@@ -30,6 +30,7 @@ from shared.errors import TooManyRequests, Unauthorized
 from shared.records.submissions import is_id
 from shared.submissions.pause import find_pause
 from shared.submissions.submission_store import get_submissions_fresh
+from shared.web.form_words import in_form_words
 
 SESSION = "session"
 SIGN_IN = "sign-in"  # a short-lived cookie that the CSRF token of the sign-in form is bound to
@@ -154,7 +155,7 @@ async def sign_in(request: Request) -> Answer:
     try:
         session = await open_session(form.get("token", ""), request.source_ip)
     except (Unauthorized, TooManyRequests) as error:
-        return await _sign_in_page(request, str(error), STATUS[type(error)])
+        return await _sign_in_page(request, in_form_words(error), STATUS[type(error)])
     seconds = int(SESSION_TTL.total_seconds())
     return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _expired_cookie(request, SIGN_IN))
 

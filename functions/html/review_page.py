@@ -24,6 +24,7 @@ from shared.records.review import ReviewClaim
 from shared.records.submissions import CATEGORY_OF, PARKED_STATES, State, Submission, SubmissionRow, is_id
 from shared.settings import find_whole_number
 from shared.storage.documents import stamp
+from shared.submissions import data_version
 from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
 from shared.submissions.pause import find_pause
@@ -38,6 +39,7 @@ from shared.submissions.submission_store import (
     get_submission,
 )
 from shared.web import charts, views
+from shared.web.form_words import in_form_words
 
 PATH = "/admin"
 REVIEWED = tuple(state for state in State if state in PARKED_STATES)
@@ -94,7 +96,7 @@ async def show_review(request: Request, session: Session, flash: Flash, outcomes
         appeals=opened,
         throughput=None if hours is None else charts.throughput(hours),
         oldest=charts.oldest({one.state: one.updated_at for one in reversed(oldest.submissions)}, at),
-        warnings=await github_warnings(),
+        warnings=[*await github_warnings(), *await data_version.get_warnings()],
     )
 
 
@@ -146,7 +148,9 @@ async def requeue_several(request: Request) -> Answer:
     try:
         outcomes = await requeue_chosen(seen, session.token, form.get("why", ""))
     except RequestError as error:
-        return await show_review(request, session, Flash(problem=str(error), typed=form, status=STATUS[type(error)]))
+        return await show_review(
+            request, session, Flash(problem=in_form_words(error), typed=form, status=STATUS[type(error)])
+        )
     return await show_review(request, session, Flash(), outcomes)
 
 

@@ -129,6 +129,8 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "archive_too_large": "The repository's archive is larger than what is checked.",
         "bad_archive": "GitHub's archive of the repository is damaged or cannot be trusted.",
         "no_skill_md": "There is no SKILL.md in this folder.",
+        "invalid_front_matter": "The front matter of SKILL.md has no usable name or description, or is unsafe to read.",
+        "check_too_slow": "The check took longer than a request may. A worker has more time.",
         "skill_too_large": "The SKILL.md is larger than 1 MB.",
     },
     429: {

@@ -29,6 +29,7 @@ from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Check, Delete, Put, Write
 from shared.storage.secret_store import AdminToken
 from shared.submissions.counters import count_skill
+from shared.submissions.data_version import note_finished
 from shared.telemetry import logger
 
 
@@ -54,13 +55,22 @@ async def repair_counters(by: AdminToken, why: str, run_id: str | None = None) -
 async def rebuild(by: AdminToken, why: str, after: str | None = None) -> RebuildProgress:
     """One page of the search indexes."""
     await _begin(by, "rebuild index", "the search indexes of skills and submissions", why, after)
-    return await rebuild_index(after)
+    page = await rebuild_index(after)
+    await _note_end("rebuild-index", page)
+    return page
 
 
 async def package_versions(by: AdminToken, why: str, after: str | None = None) -> BackfillProgress:
     """One page of what an older release published."""
     await _begin(by, "build artifacts", "versions of an older release", why, after)
-    return await build_artifacts(after)
+    page = await build_artifacts(after)
+    await _note_end("build-artifacts", page)
+    return page
+
+
+async def _note_end(job: str, page: RebuildProgress | BackfillProgress) -> None:
+    if page.next_position is None and not page.failed:
+        await note_finished(job)
 
 
 async def migrate_slugs(by: AdminToken, why: str) -> list[str]:

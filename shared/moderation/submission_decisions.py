@@ -244,7 +244,7 @@ async def rescan_skill(name: str, by: AdminToken, why: str) -> "Rescanned":
 
 
 async def rescan_all(by: AdminToken, why: str) -> "RescanReport":
-    """What the daily schedule does, as far as there is time now; `more`: something is left."""
+    """The same round as that of the schedule, as far as there is time now; `more`: something is left."""
     from shared.verification.rescan import rescan_published
 
     require_role(by, "admin")

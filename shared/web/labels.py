@@ -65,6 +65,7 @@ NEXT = {
     S.ON_HOLD: Next(REVIEWER, "A reviewer will approve, reject or requeue it."),
     S.RESCAN_REQUIRED: Next(REVIEWER, "The content changed after the scan and must be scanned again."),
 }
+CANCELLED_UPLOAD = Next(AUTHOR, "Upload it again with its upload token to take it back.")
 SUBMISSION_FLAGS = {
     "accepted": "Submitted",
     "duplicate": "Already submitted",

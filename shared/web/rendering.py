@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from shared.records.submissions import CATEGORY_OF, State
 from shared.web import icons, labels
 from shared.web.assets import asset_url
+from shared.web.form_words import FORM_SENTENCES
 from shared.web.source_files import page_of_line
 
 _FOLDER = Path(__file__).parent / "templates"
@@ -55,6 +56,7 @@ def _templates() -> jinja2.Environment:
         asset=asset_url,
         icon=icons.icon,
         labels=labels,
+        form_sentences=FORM_SENTENCES,
         look=labels.look_of,
         category_of=CATEGORY_OF.__getitem__,
         State=State,

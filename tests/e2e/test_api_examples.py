@@ -33,7 +33,7 @@ REFUSED = {
     "dead-letters/$LETTER/retry": "conflict",  # poison names no submission
     "tokens/$TOKEN/revoke": "own_token",  # there is no other
     "$ID/release": "nothing_to_change",  # nobody has claimed it
-    "upload-token": "wrong_upload_token",  # the real one is known to the uploader alone
+    "of another": "wrong_upload_token",  # the real one is known to the uploader alone
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from local import smoke
 from shared.records.submissions import CATEGORIES
+from tests.support.builders import REVERSE_SHELL
 from tests.support.platform import Platform, eventually, kill
 
 EARLIER_STATE = Path(__file__).parents[1] / "support" / "state_of_emulator.tar.gz"
@@ -29,8 +30,9 @@ def platform(tmp_path_factory):
 
 
 def bundle(name: str, usable: bool = True, padding: int = 0) -> dict:
-    head = f"---\nname: {name}\ndescription: Says hello, number {name}.\n---\n" if usable else "# No front matter\n"
-    return {"bundle": {"name": name, "files": [{"path": "SKILL.md", "content": head + "x" * padding}]}}
+    head = f"---\nname: {name}\ndescription: Says hello, number {name}.\n---\n"
+    files = {"SKILL.md": head + "x" * padding} | ({} if usable else {"run.sh": REVERSE_SHELL})
+    return {"bundle": {"name": name, "files": [{"path": path, "content": text} for path, text in files.items()]}}
 
 
 def submit(platform: Platform, body: dict, **headers: str) -> dict:
@@ -102,9 +104,9 @@ def test_200_submissions_by_8_clients_end_as_they_should_and_every_number_is_tru
     rows = {row["id"]: row for row in listing(platform, 500)["submissions"]}
     for answer, usable in answers:
         row = rows[answer["id"]]
-        assert row["state"] == ("PUBLISHED" if usable else "REJECTED"), row
+        assert row["state"] == ("PUBLISHED" if usable else "TIER1_FAILED"), row
         if not usable:
-            assert "SKILL.md cannot be used" in row["reason"]
+            assert row["reason"].startswith("Opens a shell to another machine, run.sh:1")
     assert_counts_are_true(platform)
 
 

@@ -53,7 +53,14 @@ function tick() {
     if (time.textContent !== text) time.textContent = text;
   }
 }
-setInterval(tick, 1000);
+function showLocalTimes() {
+  for (const time of findAll("time[data-local]:not([title])")) {
+    time.title = time.textContent;
+    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  }
+}
+showLocalTimes();
+setInterval(() => { tick(); showLocalTimes(); }, 1000);
 
 // --- keyboard shortcuts ---
 

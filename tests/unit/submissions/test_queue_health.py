@@ -118,7 +118,7 @@ async def test_a_tick_reads_what_is_stuck_once_and_reports_what_it_left(metrics)
 
 
 async def test_a_full_tick_leaves_orphans_and_a_pause_is_reported(env, metrics, monkeypatch):
-    monkeypatch.setattr(stuck_scan, "recover_stuck", lambda: recover_stuck(limit=2))
+    monkeypatch.setattr(stuck_scan, "recover_all_stuck", lambda: recover_stuck(limit=2))
     for n in range(3):
         await submitted(env, a_bundle(f"forgotten-{n}"))
     env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() + 1)
