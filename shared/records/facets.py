@@ -12,8 +12,8 @@ FACETS = ("category", "tier", "author", "repo", "license", "tool")
 MAX_TOOLS = 12  # by which a skill is found
 _CATEGORIES = (
     "ai automation business cloud communication data databases design development devops documentation documents"
-    " education finance games hardware health legal marketing media operations other productivity research science security"
-    " testing translation utilities web writing"
+    " education finance games hardware health legal marketing media operations other productivity research science"
+    " security testing translation utilities web writing"
 )
 _LICENSES = (
     "MIT Apache-2.0 BSD-2-Clause BSD-3-Clause ISC MPL-2.0 GPL-2.0 GPL-3.0 GPL-3.0-only GPL-3.0-or-later LGPL-3.0"

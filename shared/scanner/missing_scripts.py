@@ -1,7 +1,7 @@
 """Scripts that SKILL.md has run and the skill does not ship: what will run is decided later, by another."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -34,13 +34,27 @@ class MissingScript(NamedTuple):
     line: int
     is_promised: bool  # the page says that it comes with the skill, which has no script at all
 
+    @property
+    def rule(self) -> str:
+        return "SC-SCRIPT-PROMISED" if self.is_promised else "SC-SCRIPT-MISSING"
 
-def find_missing_scripts(page: str, paths: Collection[str]) -> list[MissingScript]:
-    """`page`: the text of SKILL.md. `paths`: of all files of the skill."""
+
+def find_missing_on_pages(
+    pages: Iterable[tuple[str, str]], paths: Collection[str]
+) -> Iterator[tuple[str, MissingScript]]:
+    """On SKILL.md and the pages that it leads to, each of which may make what a later one runs."""
+    before = ""
+    for path, text in pages:
+        yield from ((path, one) for one in find_missing_scripts(text, paths, before))
+        before += text
+
+
+def find_missing_scripts(page: str, paths: Collection[str], before: str = "") -> list[MissingScript]:
+    """`paths`: of all files of the skill. `before`: the pages that lead to this one."""
     if "." not in page or not (found := list(RUNS.finditer(page))):
         return []
     shipped = {PurePosixPath(path).name.lower() for path in paths}
-    promised = not any(PROGRAM_NAME.search(name) for name in shipped) and SHIPS.search(page) is not None
+    promised = not before and not any(PROGRAM_NAME.search(name) for name in shipped) and SHIPS.search(page) is not None
     missing: dict[str, MissingScript] = {}
     for match in found:
         written = match.group(1) or match.group(2)
@@ -51,6 +65,7 @@ def find_missing_scripts(page: str, paths: Collection[str]) -> list[MissingScrip
             or name.lower() in shipped
             or not (is_own or promised)
             or _is_made(page, name, match.start())
+            or _is_made(before, name, len(before))
         ):
             continue
         missing[name] = MissingScript(name, page.count("\n", 0, match.start(1 if match.group(1) else 2)) + 1, promised)

@@ -66,6 +66,7 @@ NEXT = {
     S.RESCAN_REQUIRED: Next(REVIEWER, "The content changed after the scan and must be scanned again."),
 }
 CANCELLED_UPLOAD = Next(AUTHOR, "Upload it again with its upload token to take it back.")
+CANCELLED = Next(AUTHOR, "Cancelled by its owner, who can reopen it.")
 SUBMISSION_FLAGS = {
     "accepted": "Submitted",
     "duplicate": "Already submitted",
@@ -116,6 +117,8 @@ EVENT_LABELS = {
     "skill.changed_hands": "Changed hands",
     "skill.withdrawn": "Withdrawn",
     "skill.restored": "Restored",
+    "skill.blocked": "Blocked",
+    "skill.deleted": "Deleted",
     "skill.deprecated": "Deprecated",
     "skill.undeprecated": "No longer deprecated",
     "skill.transferred": "Transferred",
@@ -130,6 +133,13 @@ _DAY = 86400
 _AGES = (
     (365.25 * _DAY, "year"), (365.25 / 12 * _DAY, "month"), (_DAY, "day"), (3600, "h"), (60, "min"), (1, "s"),
 )  # fmt: skip
+
+
+def next_of(state: State, last_actor: str, is_appealable: bool) -> Next:
+    if state is S.DEQUEUED and last_actor.startswith("owner:"):
+        return CANCELLED
+    appeal = " If this is wrong, its owner can appeal." if is_appealable else ""
+    return NEXT[state]._replace(text=NEXT[state].text + appeal)
 
 
 def look_of(state: State) -> Look:
