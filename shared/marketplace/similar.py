@@ -53,9 +53,10 @@ def _rank(lists: Mapping[str, WordList], tags: Collection[str], shares: Mapping[
     score: dict[str, float] = defaultdict(float)
     common: Counter[str] = Counter()
     for word, found in lists.items():
+        weight = TAG if word in tags else 1
         for name in found.names:
-            common[name] += TAG if word in tags else 1
-            score[name] += 1 / len(found.names)
+            common[name] += weight
+            score[name] += weight / len(found.names)
     near = (name for name, n in common.items() if n >= ENOUGH_WORDS)
     wanted = {*near, *shares} - {own}
     return sorted(wanted, key=lambda name: (-shares.get(name, 0.0) - score[name], name))[:CANDIDATES]
