@@ -79,7 +79,7 @@ async def call(
     guarded = GuardedKV(env.kv, function.__name__)
     asking = replace(env, kv=guarded)
     answer = await within(asking, lambda: answer_event(event, function.ROUTES, explain, timedelta(seconds=30)))
-    assert not guarded.refused
+    assert not guarded.refused, guarded.refused
     raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
     packed = answer["headers"].get("content-encoding") == "gzip"
     body = gzip.decompress(raw) if packed else raw
