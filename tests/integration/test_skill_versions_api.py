@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from types import NoneType
 
 import pytest
 
