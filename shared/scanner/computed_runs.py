@@ -24,6 +24,7 @@ from shared.scanner.syntax import language_of_file, without_literals
 
 _MEDIA = frozenset(MEDIA_SUFFIXES)
 _COMPUTED = ("$", HOLE, "{}", "*", "?")
+_ALTERNATIVES = re.compile(r"\{[^{}\s]{0,80},[^{}\s]{0,80}\}")  # which a shell writes out: `logo.{png,x}`
 _VARIABLE = re.compile(r"\$\$?(?:\{(\w{1,80})(?::?[-=]([^}]{0,100}))?\}|(\w{1,80}))")
 _SET = r"(?:^|[\s;])(?:for[ \t]{{1,8}}{0}[ \t]{{1,8}}in[ \t]{{1,8}}([^;\n]{{1,400}})|{0}=[\"']?([^\s\"';]{{1,200}}))"
 _SHELL_SUFFIXES = frozenset({"", *MARKDOWN, *SHELL_FILES, ".txt", ".mk", ".ksh"}) - {".ps1", ".psm1", ".bat", ".cmd"}
@@ -70,6 +71,7 @@ class SkillCode:
 
     def __init__(self, texts: Iterable[tuple[str, str]], media: Iterable[str]) -> None:
         self.runs_any = False
+        media = list(media)
         self._media = {last_name(path): path for path in media}
         self._folders = {path.split("/")[-2].lower() for path in media if "/" in path}
         self._started: set[str] = set()
@@ -79,7 +81,11 @@ class SkillCode:
 
     def runs(self, path: str) -> bool:
         name = last_name(path)
-        return self.runs_any or any(of == name and copy in self._started for of, copy in self._copies)
+        return (
+            self.runs_any
+            or name in self._started
+            or any(of == name and copy in self._started for of, copy in self._copies)
+        )
 
     def _read(self, layout: TextLayout, is_shell: bool) -> None:
         for region in command_regions(layout, ()) if is_shell else ():
@@ -145,6 +151,8 @@ def _runs_computed(command: Command, text: str, through_xargs: bool) -> bool:
 
 
 def _is_computed(word: str, text: str) -> bool:
+    if _ALTERNATIVES.search(word):
+        return True
     if not any(mark in word for mark in _COMPUTED) or word in ("$@", "$*", "$?", "$!", "$0") or _names_a_script(word):
         return False
     variable = _VARIABLE.fullmatch(word)
