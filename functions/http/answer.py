@@ -32,7 +32,7 @@ COMPRESS_FROM = 1024
 # Sent as they are: archives are compressed, and the bytes of files may be anything.
 OPAQUE = ("application/gzip", "application/zip", "application/octet-stream", "text/plain")
 REVALIDATE = "public, no-cache"  # caches must revalidate, so that a blocked skill disappears at once
-_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.?)*+(?:"|\Z)', re.DOTALL)
 _READS_LIKE_A_LIMIT = re.compile(rb"(?i)(?<=r)a(?=te)|(?<=42)9")
 _HEADERS = {
     "content-type": "application/json; charset=utf-8",

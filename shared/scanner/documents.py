@@ -23,7 +23,7 @@ _PARAGRAPH = re.compile(r"</(?:w:p|a:p|text:p|text:h|si|row|c|p|li|h\d|div|tr)>|
 _TAG = re.compile(r"<[^<>]*>")
 _SHOWN_ATTRIBUTE = re.compile(r"\b(?:descr|title|alt|tooltip)=\"([^\"<>]{4,})\"")
 _PRINTER_SETTINGS = re.compile(r"printersettings\d*\.bin\Z")
-_TEMPLATE = re.compile(r"attachedTemplate|/oleObject|/frame\b|/subDocument")
+_LOADED = re.compile(r"attachedTemplate|/oleObject|/frame\b|/subDocument")
 _EXTERNAL = re.compile(r"TargetMode=[\"']External")
 _FORMULA = re.compile(
     r"<(?:\w{1,9}:)?f\b[^<>]{0,200}>[^<]{0,8000}?(?:WEBSERVICE|\bEXEC|\bCALL|REGISTER)\(|<f>[^<|]{1,40}\|",
@@ -39,7 +39,7 @@ _PDF_RANGE = re.compile(
     rb"<([0-9A-Fa-f]{2,8})>\s{0,8}<([0-9A-Fa-f]{2,8})>\s{0,8}(?:<([0-9A-Fa-f]{4,64})>|\[([0-9A-Fa-f<>\s]{0,20000})\])"
 )
 _HEX = re.compile(rb"[0-9A-Fa-f]{4,64}")
-_PDF_MAP = re.compile(rb"begin(bfchar|bfrange)\b(.*?)endbf", re.DOTALL)
+_PDF_MAP = re.compile(rb"begin(bfchar|bfrange)\b")
 MAX_MAPS = 16  # fonts of a document that say which letters their numbers are
 _PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
@@ -84,7 +84,7 @@ def office_problem(name: str, content: bytes) -> str:
     if lowered.endswith("vbaproject.bin") or "/macrosheets/" in lowered:
         return "macros"
     text = content.decode("utf-8", "replace") if lowered.endswith((".rels", ".xml")) else ""
-    if lowered.endswith(".rels") and _EXTERNAL.search(text) and _TEMPLATE.search(text):
+    if lowered.endswith(".rels") and _EXTERNAL.search(text) and _LOADED.search(text):
         return "a part that is loaded from another place"
     return "a formula that runs or fetches something" if "sheet" in lowered and _FORMULA.search(text) else ""
 
@@ -229,10 +229,17 @@ def _unescaped(string: bytes, code: bytes) -> bytes:
     return binascii.unhexlify(digits + b"0" * (len(digits) % 2))
 
 
+def _maps_in(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while (match := _PDF_MAP.search(data, at)) and (end := data.find(b"endbf", match.end())) >= 0:
+        yield match[1], data[match.end() : end]
+        at = end
+
+
 def _letters_in(data: bytes) -> dict[int, str]:
     """What the numbers of a font stand for (its ToUnicode map)."""
     letters: dict[int, str] = {}
-    for kind, body in _PDF_MAP.findall(data):
+    for kind, body in _maps_in(data):
         if kind == b"bfchar":
             letters |= {int(code, 16): _letter(letter) for code, letter in _PDF_PAIR.findall(body)}
             continue

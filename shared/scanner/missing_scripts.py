@@ -14,6 +14,8 @@ _RUNS = re.compile(
     rf"[\"']?([\w${{}}~./-]{{1,150}}\.{PROGRAM})\b|(?:^|[`\s;&|(])\./([\w./-]{{1,150}}\.{PROGRAM})\b",
     re.MULTILINE,
 )
+NAMED = re.compile(rf"[\w.-]{{1,150}}\.{PROGRAM}\b")
+NEAR = 200
 RUNS = AnchoredPattern("runs script", _RUNS)
 # The folder of the skill itself, as pages write it.
 OWN_FOLDER = re.compile(
@@ -41,27 +43,29 @@ def find_missing_scripts(page: str, paths: Collection[str]) -> list[MissingScrip
         return []
     shipped = {PurePosixPath(path).name.lower() for path in paths}
     promised = not any(PROGRAM_NAME.search(name) for name in shipped) and SHIPS.search(page) is not None
+    made_at: dict[str, int] | None = None
     missing: dict[str, MissingScript] = {}
+    line, counted = 1, 0
     for match in found:
         written = match.group(1) or match.group(2)
         name = PurePosixPath(written).name
         is_own = bool(OWN_FOLDER.match(written)) or written.removeprefix("./").startswith("scripts/")
-        if (
-            name in missing
-            or name.lower() in shipped
-            or not (is_own or promised)
-            or _is_made(page, name, match.start())
-        ):
+        if name in missing or name.lower() in shipped or not (is_own or promised):
             continue
-        missing[name] = MissingScript(name, page.count("\n", 0, match.start(1 if match.group(1) else 2)) + 1, promised)
+        made_at = _made_at(page) if made_at is None else made_at
+        if made_at.get(name, len(page)) < match.start():
+            continue
+        at = match.start(1 if match.group(1) else 2)
+        line, counted = line + page.count("\n", counted, at), at
+        missing[name] = MissingScript(name, line, promised)
     return list(missing.values())
 
 
-def _is_made(page: str, name: str, run_at: int) -> bool:
-    """An earlier line creates or downloads a file of this name."""
-    at = page.find(name)
-    while 0 <= at < run_at:
-        if MAKES.search(page[max(0, page.rfind("\n", 0, at)) : at][-200:]):
-            return True
-        at = page.find(name, at + 1)
-    return False
+def _made_at(page: str) -> dict[str, int]:
+    """Where a line first creates or downloads a file, by its name."""
+    made: dict[str, int] = {}
+    for match in NAMED.finditer(page):
+        before = page[max(0, match.start() - NEAR) : match.start()].rpartition("\n")[2]
+        if match.group() not in made and MAKES.search(before):
+            made[match.group()] = match.start()
+    return made
