@@ -103,9 +103,15 @@ class SkillCode:
         self._media = {last_name(path): path for path in media}
         self._folders = {path.split("/")[-2].lower() for path in media if "/" in path}
         self._started: set[str] = set()
+        self._written: set[str] = set()
         self._copies: list[tuple[str, str]] = []  # a picture, and the name it is copied to
         for path, text in texts:
             self._read(text_layout_for(path, text, text), PurePosixPath(path).suffix.lower() in _SHELL_SUFFIXES)
+
+    @property
+    def runs_made_text(self) -> bool:
+        """Text that it computes, or puts into a file before it runs that."""
+        return self.runs_any or not self._written.isdisjoint(self._started)
 
     def runs(self, path: str) -> bool:
         name = last_name(path)
@@ -138,6 +144,7 @@ class SkillCode:
             for inner in command.inner:
                 self._read_pipeline(inner, variables)
             self._started |= set(map(last_name, started_paths(command)))
+            self._written |= set(map(last_name, _copied_to(command)))
             of += self._pictures_in(command)
             self._copies += [(one, last_name(other)) for one in of for other in _copied_to(command)]
             if _runs_computed(command, variables, through_xargs) or (is_fed and runs_input(command)):
