@@ -37,7 +37,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup run backup restore admin-token false-alarms check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
-.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke rollback check-template external-scanner note-parameters
+.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke migrate rollback check-template external-scanner deploy-stack note-parameters
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -61,6 +61,10 @@ setup: .venv/ready ## install everything into .venv
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	@touch $@
 
+.PHONY: compiled
+compiled: setup ## compile all modules, for a user who cannot write to this folder
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib functions shared local
+
 run: setup rule-pack ## start the whole platform on this machine (PORT=3000 LOCAL_DIR=.local SAMPLES=1 ADMIN_TOKEN=)
 	@$(BIN)/python -m local
 
@@ -79,6 +83,9 @@ admin-token: setup ## make a token for the admin API and print it once (NAME=ann
 
 smoke: setup ## try a running platform without changing anything (URL=http://127.0.0.1:3000)
 	@$(BIN)/python -m local.smoke "$(URL)"
+
+migrate: setup ## run the jobs over stored data that a release needs (ADMIN_TOKEN=... URL=http://127.0.0.1:3000)
+	@$(BIN)/python -m local.migrate "$(or $(URL),http://127.0.0.1:3000)"
 
 rollback: setup ## take every function on AWS back to its previous version: STAGE=dev (default) or STAGE=prod
 	@$(known_stage)
@@ -104,7 +111,7 @@ check-layers:
 	$(BIN)/lint-imports
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
-	@failed=0; for name in reads lists throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in reads lists cold_start throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
 corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv BENIGN=folder QUICK=1)
 	@test -d "$(CORPUS)" -a -f "$(MANIFEST)" || { echo "Name the folder of the skills and the file with their labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
@@ -153,9 +160,13 @@ deploy: setup ## check the account, build, deploy to AWS, try it: STAGE=dev (def
 	@$(DEPLOYMENT) preflight $(OF_STACK) --python "$(PYTHON_OF_LAMBDA)" --parameters "$(PARAMETERS)"
 	@$(MAKE) --no-print-directory $(SAM_VENV)/ready build
 	@$(MAKE) --no-print-directory note-parameters
-	@$(SAM) deploy --config-env $(SAM_CONFIG_$(STAGE)) $(if $(PARAMETERS),--parameter-overrides "Stage=$(STAGE) $(PARAMETERS)") \
-	  $$(test -t 0 && echo --confirm-changeset || echo --no-confirm-changeset) --no-fail-on-empty-changeset
+	@$(MAKE) --no-print-directory deploy-stack
 	@$(DEPLOYMENT) smoke $(OF_STACK)
+
+deploy-stack: # a new stack twice: its table is protected once everything else is there (see local/deployment.py)
+	@mapfile -t deployments < <($(DEPLOYMENT) parameters $(OF_STACK) --parameters "$(PARAMETERS)"); test "$${#deployments[@]}" -gt 0; \
+	for values in "$${deployments[@]}"; do $(SAM) deploy --config-env $(SAM_CONFIG_$(STAGE)) --parameter-overrides "$$values" \
+	  $$(test -t 0 && echo --confirm-changeset || echo --no-confirm-changeset) --no-fail-on-empty-changeset; done
 
 note-parameters: # SAM publishes a new version for new code, not for a new value of a parameter: so the values go with the code
 	@for code in .aws-sam/build/*/functions; do echo "$(STAGE) $$PARAMETERS" > "$$code/parameters.txt"; done

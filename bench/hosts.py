@@ -72,7 +72,7 @@ def _names_of(address: str) -> set[str]:
     domain = hosts.registered_domain(host.name)
     if domain in load_pack().hosts.villains:
         return set()
-    if hosts.is_forge(host.name):
+    if host.name in load_pack().hosts.forges:
         return {host.name, f"{host.name}/{host.owner}"} if host.owner else {host.name}
     return {host.name} if host.kind is hosts.HostKind.TENANT else {host.name, domain}
 

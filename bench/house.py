@@ -153,11 +153,10 @@ async def _post(env: Any, text: str = UPLOAD) -> str:
 
 
 async def _publish(env: Any, text: str = UPLOAD) -> str:
-    from functions import consumer
-    from tests.support.builders import an_sqs_record
+    from tests.support.builders import an_sqs_record, consume
 
     submission_id = await _post(env, text)
-    await consumer.consume([an_sqs_record(submission_id)], env, "worker", timedelta(minutes=1))
+    await consume([an_sqs_record(submission_id)], env, "worker", timedelta(minutes=1))
     return submission_id
 
 

@@ -143,6 +143,10 @@ async def _search_submissions(store: Store) -> int:
     return len((await search_submissions("owner00003", 50)).rows)
 
 
+async def _search_within_a_state(store: Store) -> int:
+    return len((await search_submissions("owner00003", 50, states=(State.PUBLISHED,))).rows)
+
+
 async def _submission(store: Store) -> int:
     submission_id = store.last_submission_id
     submission, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
@@ -168,6 +172,7 @@ CASES: dict[str, Case] = {
     "list of 50 submissions": _list_of_50,
     "list of 50 by state": _published,
     "search submissions": _search_submissions,
+    "search submissions within a state": _search_within_a_state,
     "submission and its history": _submission,
     "stats": _stats,
     "list of 50 skills": partial(_skills, query=SkillQuery()),

@@ -1,12 +1,11 @@
 """The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
-from functions.html import feeds, queue_pages, run_page, skill_pages, submit_page
+from functions.html import feeds, guide_pages, queue_pages, run_page, skill_pages, submit_page, web_files
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
-from functions.http.routes import Route, http_handler, methods_at, wrong_method
-from shared.errors import NotFound
+from functions.http.routes import Route, http_handler, methods_at, no_such_address, wrong_method
 
 
 async def docs(request: Request) -> Answer:
@@ -25,7 +24,7 @@ async def no_such_route(request: Request) -> Answer:
     allowed = methods_at(request.url_path, every_route())
     if allowed:
         raise wrong_method(request.method, allowed)
-    raise NotFound("There is nothing at this address.")
+    raise no_such_address()
 
 
 ROUTES: dict[str, Route] = {
@@ -35,6 +34,7 @@ ROUTES: dict[str, Route] = {
     "POST /submit": submit_page.submit,
     "GET /submit/{id}": submit_page.track,
     "GET /submissions/{id}": queue_pages.submission,
+    "POST /submissions/{id}/cancel": queue_pages.cancel,
     "GET /submissions/{id}/runs/{run}": run_page.show,
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,
@@ -43,7 +43,9 @@ ROUTES: dict[str, Route] = {
     "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,
     "GET /docs/admin": admin_docs,
+    **guide_pages.ROUTES,
     **feeds.ROUTES,
+    **web_files.ROUTES,
     **contract.ROUTES,
     "$default": no_such_route,
 }

@@ -16,7 +16,7 @@ environment:
   TLS_CERT, TLS_KEY files of a certificate and its key, to serve https
   TRUSTED_PROXY     address of a proxy in front, whose X-Forwarded-For names the client
   LOCAL_DIR         data folder (.local)
-  SAMPLES           0 starts empty; otherwise the first start submits the skills in samples/
+  SAMPLES           1: the first start submits the skills in samples/; 0: it starts empty (1; 0 where HOST is another)
   ADMIN_TOKEN       admin token to use (otherwise one is generated and kept)
   EXTERNAL_SCANNERS external scanners of published skills, for example bandit (`make external-scanner`)
   TIME_SCALE        factor for timeouts, visibility timeouts and schedules (1)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from local.config import StartError
+from local.store.database import VERSION
 
 DATABASE = "platform.db"
 SECRETS = ("secrets.json", "session-secret.json", "owner-session-secret.json", "receipt-secret.json", "admin-token")
@@ -77,7 +78,10 @@ def _check(copy: Path, file: Path) -> None:
     with contextlib.closing(sqlite3.connect(copy)) as connection:
         try:
             [(found,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+            [(version,)] = connection.execute("PRAGMA user_version").fetchall()
         except sqlite3.DatabaseError as error:
-            found = str(error)
+            found, version = str(error), 0
+    if version > VERSION:
+        raise StartError(f"The data in {file} has the format {version} of a newer release; this one knows {VERSION}.")
     if found != "ok":
         raise StartError(f"The database in {file} is damaged: {found}.")

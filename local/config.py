@@ -32,7 +32,7 @@ class Config:
     @property
     def is_public(self) -> bool:
         """Whether other machines can reach it."""
-        return not (self.host == "localhost" or self.host.startswith("127.") or self.host == "::1")
+        return not is_own(self.host)
 
     @property
     def code(self) -> Path:
@@ -59,14 +59,20 @@ class Config:
         return self.directory / "platform.json"
 
 
+def is_own(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 def read_config(environment: Mapping[str, str], template: Path | None = None) -> Config:
     path = (template or REPOSITORY / "template.yaml").resolve()
+    host = environment.get("HOST") or LOOPBACK
     config = Config(
         template=path,
         directory=local_directory(environment),
-        host=environment.get("HOST") or LOOPBACK,
+        host=host,
         port=int(_number(environment, "PORT", 3000, 0, 65535, whole=True)),
-        samples=environment.get("SAMPLES", "") != "0",
+        samples=(environment.get("SAMPLES") or str(int(is_own(host)))) != "0",
         admin_token=environment.get("ADMIN_TOKEN") or None,
         time_scale=_number(environment, "TIME_SCALE", 1, 0.0001, 1000),
         endpoint=environment.get("AWS_ENDPOINT_URL") or None,

@@ -1,6 +1,6 @@
-"""What `make deploy` does around `sam deploy`: it checks the account before anything is built, tries the platform
-afterwards, and can take every function back to its previous version. `make admin-token STAGE=...` stores the hash of a
-token in a stack."""
+"""What `make deploy` does around `sam deploy`: it checks the account before anything is built, says with which
+parameters to deploy, tries the platform afterwards, and can take every function back to its previous version.
+`make admin-token STAGE=...` stores the hash of a token in a stack."""
 
 import argparse
 import hashlib
@@ -9,16 +9,23 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from local import smoke
+from local.cloudformation import Resolver, load
 from local.config import StartError
 from local.tokens import ROLES
 
+ROOT = Path(__file__).parents[1]
 KEPT_FREE = 100  # executions that AWS leaves to functions without a reservation
-RESERVED = 12  # by template.yaml: 10 for the consumer, 1 for each scheduled function
+SAM_CONFIG = {"dev": "default", "prod": "prod"}
+# While its table is protected, CloudFormation cannot undo a first deployment that failed.
+FIRST, PROTECTED = "TableProtection=off", "TableProtection=on"
 ALIAS = "live"
+RESERVATION = "ReservedConcurrentExecutions"
 SWITCH_OFF = "deploy with PARAMETERS=ReservedConcurrency=0, or ask AWS for a higher quota"
 NO_GITHUB = (
     "There is no GitHub token in the stack's secret: 60 calls an hour are about 15 submissions. "
@@ -36,8 +43,24 @@ def preflight(stack: str, stage: str, python: str, parameters: str, client: Clie
     warnings = _check_python(stage, python)
     outputs = find_outputs(client, stack)
     if outputs is None and "ReservedConcurrency=0" not in parameters.split():
-        _check_concurrency(client)
-    return [*warnings, *([] if outputs and _has_github_token(client, outputs) else [NO_GITHUB])]
+        _check_concurrency(client, reserved_by(load(ROOT / "template.yaml")))
+    return [*warnings, *([NO_GITHUB] if outputs is None else smoke.warnings_at(outputs["Url"]))]
+
+
+def parameters_of_each_deployment(stage: str, parameters: str, is_new: bool) -> list[str]:
+    """One line for each `sam deploy`: what samconfig.toml has for the stage, then what was given, of which the last
+    counts. A new stack is deployed twice, because its table is protected only once it has all the rest."""
+    with (ROOT / "samconfig.toml").open("rb") as file:
+        configured = tomllib.load(file)[SAM_CONFIG[stage]]["deploy"]["parameters"]["parameter_overrides"]
+    protections = [FIRST, PROTECTED] if is_new else [PROTECTED]
+    return [" ".join(filter(None, [configured, protection, parameters])) for protection in protections]
+
+
+def reserved_by(template: Mapping[str, Any]) -> int:
+    """Executions that the stack reserves by default."""
+    resolver = Resolver(template, {}, "", lambda name: None, lambda name, attribute: None)
+    properties = [resource.get("Properties", {}) for resource in template["Resources"].values()]
+    return sum(int(resolver.resolve(p[RESERVATION])) for p in properties if RESERVATION in p)
 
 
 def find_outputs(client: Client, stack: str) -> dict[str, str] | None:
@@ -72,7 +95,7 @@ def roll_back(stack: str, client: Client) -> list[str]:
 
 
 def add_admin_token(stack: str, name: str, role: str, client: Client) -> str:
-    """Only its hash is stored, in the secret of admin tokens. Returns the token, which nobody can read again."""
+    """Only its hash is stored, in the secret of admin tokens. Returns the token, which cannot be read again."""
     if not name or not name.isprintable():
         raise StartError("A token needs a NAME: make admin-token STAGE=prod NAME=anna ROLE=reviewer")
     if role not in ROLES:
@@ -123,21 +146,14 @@ def _starts(python: str) -> bool:
     return bool(path) and subprocess.run([str(path), "-c", check], capture_output=True, check=False).returncode == 0
 
 
-def _check_concurrency(client: Client) -> None:
+def _check_concurrency(client: Client, reserved: int) -> None:
     limit = client("lambda").get_account_settings()["AccountLimit"]
     free = limit["UnreservedConcurrentExecutions"]
-    if free - RESERVED < KEPT_FREE:
+    if free - reserved < KEPT_FREE:
         raise StartError(
             f"The account has {limit['ConcurrentExecutions']} concurrent executions, {free} of them not reserved; "
-            f"the stack reserves {RESERVED}, and AWS keeps {KEPT_FREE} free: {SWITCH_OFF}."
+            f"the stack reserves {reserved}, and AWS keeps {KEPT_FREE} free: {SWITCH_OFF}."
         )
-
-
-def _has_github_token(client: Client, outputs: dict[str, str]) -> bool:
-    if "GitHubTokens" not in outputs:
-        return False
-    text = client("secretsmanager").get_secret_value(SecretId=outputs["GitHubTokens"])["SecretString"]
-    return bool(json.loads(text).get("githubTokens"))
 
 
 def _functions_of(client: Client, stack: str) -> Iterator[str]:
@@ -156,6 +172,7 @@ def _versions(aws: Any, function: str) -> list[int]:
 def _try_out(stack: str, stage: str, client: Client) -> int:
     outputs = find_outputs(client, stack) or {}
     if smoke.main(outputs["Url"]) == 0:
+        print("\n".join(smoke.warnings_at(outputs["Url"])), file=sys.stderr)
         return 0
     command = f"make rollback STAGE={stage}"
     if sys.stdin.isatty() and input(f"Take every function back to its previous version ({command})? [y/N] ") == "y":
@@ -169,7 +186,7 @@ def main(arguments: list[str]) -> int:
     import boto3
 
     parser = argparse.ArgumentParser(prog="local.deployment")
-    parser.add_argument("what", choices=("preflight", "smoke", "rollback", "admin-token"))
+    parser.add_argument("what", choices=("preflight", "parameters", "smoke", "rollback", "admin-token"))
     for name in ("stack", "stage", "python", "parameters", "name", "role"):
         parser.add_argument(f"--{name}", default="")
     given = parser.parse_args(arguments)
@@ -178,6 +195,10 @@ def main(arguments: list[str]) -> int:
         args = (given.stack, given.stage, given.python, given.parameters)
         for warning in preflight(*args, session.client, session.region_name):
             print(warning, file=sys.stderr)
+        return 0
+    if given.what == "parameters":
+        is_new = find_outputs(session.client, given.stack) is None
+        print("\n".join(parameters_of_each_deployment(given.stage, given.parameters, is_new)))
         return 0
     if given.what == "smoke":
         return _try_out(given.stack, given.stage, session.client)

@@ -131,7 +131,7 @@ class Runner:
         names = dict.fromkeys(("TABLE_NAME", "BUCKET_NAME", "QUEUE_URL", "SECRET_ID"), "-")
         where = {"AWS_REGION": self._region, "AWS_ENDPOINT_URL": endpoint}
         about = {"STAGE": "local", "ALLOW_UPLOADS": "true", "MAX_ACTIVE": "1", **names, **where}
-        # Patient: messages in an answer that nobody waits for any more stay invisible until their visibility timeout.
+        # Patient: messages in an answer without a waiting caller stay invisible until their visibility timeout.
         return Aws(load_settings(about), silence_seconds=PATIENCE_SECONDS)
 
     async def _create_resources(self, template: Template, aws: Aws) -> bool:
@@ -217,8 +217,20 @@ class Runner:
     # --- in the background ---
 
     async def _watch_store(self, store: StoreProcess) -> None:
-        code = await store.exited()
-        self._console.warn(f"The store exited with {code} (see {store.log}); restart the platform.")
+        """What it answered is on disk, and requests wait at its socket: it is started again. If it keeps ending, the
+        platform stops with an error, so that a service manager or a person sees it."""
+        while True:
+            code = await store.exited()
+            self._console.warn(f"The store exited with {code} (see {store.log}).")
+            try:
+                reported = await store.start_again()
+            except StartError as error:
+                self._console.warn(f"{error} The platform stops; everything that it acknowledged is kept.")
+                self._stopping.set()
+                return
+            self._console.say("".join(["The store was started again", *(f"; it {line}" for line in reported), "."]))
+            self._info["emulatorPid"] = store.pid
+            self._write_info()
 
     async def _reap_regularly(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 """Does a platform answer? A few requests that change nothing, for `make deploy` and `make smoke URL=...`."""
 
+import http.client
 import json
 import sys
 import urllib.error
@@ -51,6 +52,15 @@ PROBES = (
 def failures_at(url: str) -> list[str]:
     """What does not answer as it should; empty for a platform that works."""
     return [failure for probe in PROBES if (failure := _failure(url.rstrip("/"), probe))]
+
+
+def warnings_at(url: str) -> list[str]:
+    """What works there, but not as it should, by its own account. A platform that does not answer may be repaired by
+    the deployment that asks, so that is a warning too."""
+    try:
+        return list(_ask(url.rstrip("/"), Probe("", "GET", "/api/v1/health", bool)).json().get("warnings", []))
+    except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+        return [f"{url} does not say what it lacks: {error}"]
 
 
 def _failure(url: str, probe: Probe) -> str | None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 from local.config import REPOSITORY, StartError
@@ -11,12 +12,15 @@ from local.processes import kill_child, start_python
 
 START_SECONDS = 60.0  # the first start of a release may import much
 STOP_SECONDS = 30.0
+MOST_EXITS, EXITS_WITHIN = 3, 600.0
+LOG_BYTES = 1_000_000  # then a start renames it
 
 
 class StoreProcess:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.log = directory / "store.log"
+        self._exits: list[float] = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
@@ -27,7 +31,8 @@ class StoreProcess:
     async def start(self) -> list[str]:
         """What it reported about the data: what it imported, or cut."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log, self._listener:
+        self._end_of_log = self._size_of_log()
+        with self.log.open("ab") as log:
             self._process = await start_python(
                 sys.executable,
                 ["local.store", "--socket", str(self._listener.fileno()), "--directory", str(self._directory)],
@@ -37,13 +42,21 @@ class StoreProcess:
                 pass_fds=[self._listener.fileno()],
             )
         await self._wait_until_up()
-        return self.log.read_text(errors="replace").splitlines()
+        return self._new_lines()
+
+    async def start_again(self) -> list[str]:
+        """After it exited. The socket stays, so what is sent meanwhile waits."""
+        self._exits = [*(at for at in self._exits if at > time.monotonic() - EXITS_WITHIN), time.monotonic()]
+        if len(self._exits) > MOST_EXITS:
+            raise StartError(f"The store exited {len(self._exits)} times within {EXITS_WITHIN / 60:.0f} minutes.")
+        return await self.start()
 
     async def exited(self) -> int:
         return await self._process.wait()
 
     async def stop(self) -> bool:
         """True if it ended by itself. What it answered is on disk in any case."""
+        self._listener.close()
         if self._process.returncode is None:
             self._process.terminate()
         try:
@@ -75,5 +88,14 @@ class StoreProcess:
         writer.close()
 
     def _last_log_line(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'its log is empty'} (see {self.log})"
+        lines = self._new_lines()
+        return f"{lines[-1] if lines else 'it reported nothing'} (see {self.log})"
+
+    def _size_of_log(self) -> int:
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
+            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def _new_lines(self) -> list[str]:
+        """Since the last start."""
+        return self.log.read_bytes()[self._end_of_log :].decode(errors="replace").strip().splitlines()

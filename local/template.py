@@ -41,6 +41,7 @@ AWS_ONLY = {
     "AWS::SQS::QueuePolicy",
     "AWS::CloudFront::CachePolicy",
     "AWS::CloudFront::Distribution",
+    "AWS::CloudFront::Function",
     "AWS::CloudFront::OriginRequestPolicy",
 }
 

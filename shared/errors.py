@@ -13,6 +13,7 @@ PlatformError
 │   ├── WrongMediaType      415
 │   ├── Unprocessable       422
 │   ├── TooManyRequests     429, with retry_after
+│   │   └── ShareUsedUp     429: one address holds its share of the queue
 │   ├── BadGateway          502: GitHub failed during an interactive request
 │   └── DamagedArtifact     502: what is stored is not what was published
 ├── Unavailable             503: a required part is not reachable; try again

@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings
 STAGES = ("local", "dev", "prod")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
-LIMITED = ("submit", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
+LIMITED = ("submit", "check", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
 _LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 _CLIENT_ID = re.compile(r"[A-Za-z0-9.]{16,32}", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -54,6 +54,7 @@ class Settings:
     receipt_secret_file: str | None = None
     admin_token_secret_id: str | None = None  # only for functions that check admin tokens
     github_token_secret_id: str | None = None  # only for functions that ask GitHub
+    webhook_secret_id: str | None = None  # only for functions that check webhooks, or ask who may send them
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
     notification_queue_url: str | None = None  # only the function that notifies owners has it
     webhook_loopback: bool = False  # whether owners may name a webhook on this machine, over http; stage local only
@@ -102,6 +103,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         receipt_secret_file=env.get("RECEIPT_SECRET_FILE") or None,
         admin_token_secret_id=env.get("ADMIN_TOKEN_SECRET_ID") or None,
         github_token_secret_id=env.get("GITHUB_TOKEN_SECRET_ID") or None,
+        webhook_secret_id=env.get("WEBHOOK_SECRET_ID") or None,
         limits=_limits(env),
         notification_queue_url=env.get("NOTIFICATION_QUEUE_URL") or None,
         webhook_loopback=_webhook_loopback(env, stage),
@@ -211,7 +213,7 @@ def _bedrock_url(env: Mapping[str, str], stage: str) -> str | None:
 
 
 def _webhook_loopback(env: Mapping[str, str], stage: str) -> bool:
-    """Elsewhere a webhook on loopback would reach what runs beside the platform."""
+    """On other stages a webhook on loopback would reach what runs beside the platform."""
     allows = _one_of(env, "WEBHOOK_LOOPBACK", ("true", "false"), default="false") == "true"
     if allows and stage != "local":
         raise InvalidSettings("WEBHOOK_LOOPBACK is for stage local only: unset it, or set STAGE=local.")

@@ -57,16 +57,20 @@ SECRET_TTL = timedelta(minutes=5)
 GITHUB_BUDGET = timedelta(seconds=15)  # one GitHub API request
 RESOLVE_BUDGET = timedelta(seconds=5)  # how long the submission of a repository waits for GitHub
 ARCHIVE_BUDGET = timedelta(seconds=60)  # one archive, from the request to its last byte
-PIN_AGE = scaled(seconds=60)  # how old a worker's answer about a repository and its head may be
-SNAPSHOT_AGE = scaled(minutes=10)  # how long the files of a commit are kept for the next skill of the same one
+PIN_AGE = scaled(minutes=10)  # how old a worker's answer about a repository and its head may be
+QUOTA_AGE = timedelta(minutes=1)  # how old a process's knowledge of what others used of GitHub's quota may be
+SNAPSHOT_AGE = scaled(minutes=15)  # how long the files of a commit are kept for the next skill of the same one
 FETCH_LEASE = scaled(seconds=75)  # longer than one archive takes; then another worker asks GitHub
 FETCH_WAIT = timedelta(seconds=10)  # for a worker that asks GitHub the same
 BUSY_PAUSE = scaled(seconds=10)  # until the next look, when that took longer
+STUCK_SCAN_BUDGET = timedelta(minutes=2)  # the timeout of the function
+RESCAN_PERIOD = scaled(hours=24)  # from the end of a round over what is published to the next
 RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; the most that Lambda allows
 # The three scans of a batch share the 0.58 of a CPU that a consumer has; the rest of its time is for everything else.
 SCAN_CPU_LIMIT = timedelta(seconds=10)  # of one scan, enforced by the kernel: CPU time, so that no sibling decides it
 SCAN_CPU_DEADLINE = SCAN_CPU_LIMIT * 0.8  # where a scan stops by itself and still reports what it found
 TEXTS_CPU_LIMIT = timedelta(seconds=3)  # to read the files again for the judge: unpacking, without matching
+CHECK_BUDGET = timedelta(seconds=8)  # of a check before a submission: its caller waits, and API_TIMEOUT is longer
 SCAN_WALL_LIMIT = timedelta(seconds=80)  # for a machine that is too busy: an attempt fails, and is no verdict
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries
 SETTLE_TIME = scaled(seconds=5)  # reserved by calls to external services, to store that a record was deferred
@@ -74,6 +78,7 @@ OVERRUN_TIME = SETTLE_TIME * 0.4  # reserved for every record, to store that it 
 OUTAGE_PAUSE = scaled(minutes=2)  # until the next try, unless the service says when
 LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota resets every hour; a later time is not trusted
 
+REVIEW_CLAIM_TIME = scaled(minutes=15)  # how long a reviewer who claimed a submission has to decide
 SCAN_LEASE = scaled(minutes=15)  # how long an external scanner has for one skill
 SCAN_TIMEOUT = scaled(minutes=20)  # longer than a lease: an unfinished scan is then TIMED_OUT
 SIGNED_URL_AGE = timedelta(seconds=60)  # of an address of the bucket: a block reaches every client within it

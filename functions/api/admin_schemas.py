@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from functions.api.blocklist import Entry
+from functions.api.submission_schemas import Cursor
 from shared.access.audit import MAX_REASON, AuditEntry
 from shared.marketplace.community import ReaderReport
 from shared.moderation.recount import Progress
@@ -16,9 +17,8 @@ from shared.submissions.dead_letter_store import DeadLetter
 from shared.submissions.pause import Pause
 
 Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
-Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
-Cursor = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
-Files = Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]], msgspec.Meta(max_length=20)]
+PageLimit = Annotated[int, msgspec.Meta(ge=1, le=100)]
+BlockedFiles = Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]], msgspec.Meta(max_length=20)]
 MAX_LISTED_BODY = 1000  # characters of a dead letter's message in a list
 
 
@@ -31,11 +31,11 @@ class Decision(WithReason, kw_only=True, forbid_unknown_fields=True, rename="cam
 
 
 class BlockDecision(Decision, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    files: Files = []  # paths of the files the block rests on; without any, what the scan found
+    files: BlockedFiles = []  # paths of the files the block rests on; without any, what the scan found
 
 
 class BlockSkill(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    files: Files = []  # paths of the files the block rests on; without any, what the scan found
+    files: BlockedFiles = []  # paths of the files the block rests on; without any, what the scan found
 
 
 class RetryAll(WithReason, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -87,7 +87,7 @@ class RevokeToken(WithReason, kw_only=True, forbid_unknown_fields=True, rename="
 
 
 class PageQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    limit: Limit = 50
+    limit: PageLimit = 50
     cursor: Cursor | None = None
 
 

@@ -19,14 +19,14 @@ from shared.records.owners import Owner
 from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import get_submission
 
-Why = Annotated[str, Meta(min_length=1, max_length=appeals.MAX_WHY)]
+PointReason = Annotated[str, Meta(min_length=1, max_length=appeals.MAX_WHY)]
 _ID = {"id": SubmissionId}
 
 
 class SentPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a finding is wrong. Without `rule` it is about the decision itself."""
 
-    why: Why
+    why: PointReason
     rule: Annotated[str, Meta(max_length=100)] = ""
     path: Annotated[str, Meta(max_length=1000)] = ""
 

@@ -38,6 +38,7 @@ def operations() -> list[Described]:
     # Imported on first use: pages need none of them.
     from functions.api import (
         admin_maintenance,
+        admin_reviews,
         admin_skills,
         admin_submissions,
         appeals,
@@ -52,7 +53,8 @@ def operations() -> list[Described]:
     )
 
     tables = [submissions.ROUTES, runs.ROUTES, skills.OPERATIONS, blocklist.ROUTES, admin_submissions.ROUTES]
-    tables += [admin_skills.ROUTES, owners.ROUTES, owner_actions.ROUTES, owner_notifications.ROUTES]
+    tables += [admin_reviews.ROUTES, admin_skills.ROUTES]
+    tables += [owners.ROUTES, owner_actions.ROUTES, owner_notifications.ROUTES]
     tables += [appeals.OF_OWNERS, appeals.OF_REVIEWERS, admin_maintenance.ROUTES, external_scans.ROUTES, ROUTES]
     declared = {route: run for table in tables for route, run in table.items()}
     return [(*_parts(route), run) for route, run in declared.items()]

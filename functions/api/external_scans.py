@@ -22,7 +22,7 @@ Nonce = Annotated[str, msgspec.Meta(min_length=8, max_length=128)]
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    nonce: Nonce  # tells two requests of the same second apart; a repeated request is refused
+    nonce: Nonce  # distinguishes two requests of the same second; a repeated request is refused
 
 
 class FilesBody(ClaimBody, frozen=True, kw_only=True):

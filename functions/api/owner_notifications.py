@@ -1,4 +1,4 @@
-"""How an owner is told: the webhook of a repository, and what became of the last deliveries."""
+"""The webhook of a repository and its last deliveries."""
 
 from datetime import datetime
 from typing import Annotated

@@ -101,8 +101,8 @@ class OwnedSubmissions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChallengeAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Commit `word` as the only line of `path` to the default branch. Keep `challengeId` to yourself: whoever has it,
-    and not who reads the file, gets the token."""
+    """Commit `word` as the only line of `path` to the default branch. Keep `challengeId` to yourself: it gets the
+    token, the word in the file does not."""
 
     challenge_id: str
     repo: str
@@ -113,7 +113,7 @@ class ChallengeAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeviceOpened(msgspec.Struct, frozen=True, rename="camel"):
-    """Enter `userCode` at `verificationUri`, signed in as somebody who may push. Keep `deviceId` to yourself."""
+    """Enter `userCode` at `verificationUri`, with an account that has push access. Keep `deviceId` to yourself."""
 
     device_id: str
     repo: str

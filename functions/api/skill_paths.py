@@ -10,8 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
-from functions.http.routes import wrong_method
-from shared.errors import NotFound
+from functions.http.routes import no_such_address, wrong_method
 
 BASE = "/api/v1/skills"
 LATEST = "latest"
@@ -80,13 +79,13 @@ def route_of(method: str, name: str, suffix: str) -> str:
 def parse_skill_path(method: str, proxy: str) -> SkillPath:
     parts = proxy.split("/")
     if not all(parts):
-        raise _not_found()
+        raise no_such_address()
     if proxy in _FIXED:
         _require(method, _FIXED[proxy])
         return SkillPath(route_of(method, "", proxy), {})
     name, suffix, *values = _split_file(parts) or _split(parts)
     if len(name) > 3:
-        raise _not_found()
+        raise no_such_address()
     _require(method, _SUFFIXES[suffix])
     documented = route_of(method, FULL_NAME if len(name) == 3 else SHORT_NAME, suffix)
     named = zip(("version", "path"), values, strict=False)
@@ -127,7 +126,3 @@ def _is_repo_called_versions(parts: Sequence[str]) -> bool:
 def _require(method: str, allowed: str) -> None:
     if method != allowed:
         raise wrong_method(method, [allowed])
-
-
-def _not_found() -> NotFound:
-    return NotFound("There is nothing at this address.")

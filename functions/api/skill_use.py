@@ -21,7 +21,7 @@ from shared.records.skills import Skill, bump_between, is_newer
 from shared.submissions.skill_source import UPLOADS, parse_repo_url
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-Link = Annotated[str, msgspec.Meta(max_length=500)]
+RepoLink = Annotated[str, msgspec.Meta(max_length=500)]
 Short = Annotated[str, msgspec.Meta(max_length=100)]
 
 
@@ -61,7 +61,7 @@ class Updates(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Install(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    repo_url: Link | None = None
+    repo_url: RepoLink | None = None
     version: Short | None = None
     source: Short | None = None
     platform: Short | None = None
@@ -70,7 +70,7 @@ class Install(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
 
 class InstalledSkill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     skill_name: Name
-    repo_url: Link | None = None
+    repo_url: RepoLink | None = None
     version: Short | None = None
 
 

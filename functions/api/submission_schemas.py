@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from shared.evidence.judge import Concern
+from shared.records.judgement import Concern
 from shared.records.submissions import CATEGORIES, ID_PATTERN, HistoryEntry, State, SubmissionRow
 from shared.scanner.report import Action, Capability, Finding, ScannedFile, Verdict
 from shared.submissions.counters import Stats
@@ -159,6 +159,10 @@ class SubmitBundle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     source: SentBy | None = None
 
 
+class CheckBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    bundle: Bundle
+
+
 class UploadToken(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     upload_token: Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -180,6 +184,7 @@ class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: State
     created_at: datetime
     upload_token: Annotated[str, Meta(description="Of a bundle; returned only here.")] | UnsetType = UNSET
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 class Submitted(Created, frozen=True, kw_only=True):
@@ -227,7 +232,7 @@ class SubmissionList(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Annotated[str | None, Meta(description="Null on the last page.")]
     stats: Stats
     degraded: bool
-    stale: Annotated[list[SubmissionId], Meta(description="Could not be read; shown as an index has them.")]
+    stale: Annotated[list[SubmissionId], Meta(description="Not read again; shown as an index or the feed has them.")]
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -290,20 +295,29 @@ class JudgementBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     model_id: str
 
 
-class ScanResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ScanFields(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a scan of files says, stored or not."""
+
     verdict: Verdict
     action: Action
     certain: bool
     score: int
     incomplete: tuple[str, ...]
     findings: tuple[Finding, ...]
-    truncated: Annotated[bool, Meta(description="There were more findings than are stored.")]
+    truncated: Annotated[bool, Meta(description="There were more findings than are listed.")]
     capabilities: tuple[Capability, ...]
     warnings: tuple[str, ...]
     scanner_version: str
     rule_set: str
     content_hash: str
     files: tuple[ScannedFile, ...]
+
+
+class CheckResult(ScanFields, frozen=True, kw_only=True):
+    errors: tuple[str, ...]
+
+
+class ScanResult(ScanFields, frozen=True, kw_only=True):
     started_at: datetime
     ended_at: datetime
     judgement: JudgementBody | Literal["not_judged"]

@@ -11,6 +11,7 @@ import msgspec
 from functions.api.submission_schemas import (
     BlockInfo,
     BundleFile,
+    CheckResult,
     JudgementBody,
     Position,
     QueuePlace,
@@ -25,30 +26,38 @@ from functions.http.answer import Answer
 from shared.db import now
 from shared.errors import InvalidRequest
 from shared.evidence.blocklist import BlockEntry
-from shared.evidence.judge import Judgement
-from shared.evidence.receipt_store import Receipt
+from shared.evidence.receipt_store import MAX_FINDINGS, Receipt
+from shared.records.judgement import Judgement
 from shared.records.submissions import CATEGORIES, CATEGORY_OF, HistoryEntry, State, Submission, staleness
+from shared.scanner.report import ScanReport
 from shared.submissions.intake import Accepted
 from shared.submissions.queue_position import QueueSnapshot
 
 _FLAG_FIELDS = {"alreadyVerified": "already_verified"}
 
 
-def accepted_answer(accepted: Accepted) -> Answer:
-    submission = accepted.submission
-    fields: dict[str, Any] = {
+def accepted_answer(accepted: Accepted, warnings: Sequence[str] = ()) -> Answer:
+    """`warnings` are about the front matter of what was sent."""
+    more: dict[str, Any] = {"upload_token": accepted.upload_token} if accepted.upload_token else {}
+    more |= {"warnings": tuple(warnings)} if warnings else {}
+    if accepted.flag is None:
+        return Answer(Submitted(**_created_fields(accepted.submission), **more), 201)
+    flag = {_FLAG_FIELDS.get(accepted.flag, accepted.flag): True}
+    return Answer(known_submission(accepted.submission, **more, **flag))
+
+
+def known_submission(submission: Submission, **more: Any) -> Submitted:
+    return Submitted(**_created_fields(submission), reason=submission.reason, **more)
+
+
+def _created_fields(submission: Submission) -> dict[str, Any]:
+    return {
         "id": submission.id,
         "submission_id": submission.id,
         "skill_name": submission.skill_name,
         "state": submission.state,
         "created_at": submission.created_at,
     }
-    if accepted.upload_token:
-        fields["upload_token"] = accepted.upload_token
-    if accepted.flag is None:
-        return Answer(Submitted(**fields), 201)
-    fields |= {"reason": submission.reason, _FLAG_FIELDS.get(accepted.flag, accepted.flag): True}
-    return Answer(Submitted(**fields))
 
 
 def detail_of(
@@ -99,22 +108,37 @@ def report_of(submission: Submission, receipt: Receipt) -> Report:
     )
 
 
+def check_result_of(report: ScanReport) -> CheckResult:
+    shown = msgspec.structs.replace(report, findings=report.findings[:MAX_FINDINGS])
+    is_cut = len(report.findings) > MAX_FINDINGS
+    return CheckResult(**_scan_fields(shown, is_cut), errors=report.front_matter.errors)
+
+
+def _scan_fields(report: ScanReport, truncated: bool) -> dict[str, Any]:
+    return {
+        "verdict": report.verdict,
+        "action": report.action,
+        "certain": report.certain,
+        "score": report.score,
+        "incomplete": report.incomplete,
+        "findings": report.findings,
+        "truncated": truncated,
+        "capabilities": report.capabilities,
+        "warnings": report.front_matter.warnings,
+        "scanner_version": report.receipt.scanner_version,
+        "rule_set": report.receipt.rule_set_version,
+        "content_hash": report.receipt.content_hash,
+        "files": report.receipt.files,
+    }
+
+
 def scan_result_of(receipt: Receipt) -> ScanResult:
-    report = receipt.report
+    fields = _scan_fields(receipt.report, receipt.truncated) | {
+        "rule_set": receipt.rule_set,
+        "content_hash": receipt.content_hash,
+    }
     return ScanResult(
-        verdict=report.verdict,
-        action=report.action,
-        certain=report.certain,
-        score=report.score,
-        incomplete=report.incomplete,
-        findings=report.findings,
-        truncated=receipt.truncated,
-        capabilities=report.capabilities,
-        warnings=report.front_matter.warnings,
-        scanner_version=report.receipt.scanner_version,
-        rule_set=receipt.rule_set,
-        content_hash=receipt.content_hash,
-        files=report.receipt.files,
+        **fields,
         started_at=receipt.started_at,
         ended_at=receipt.ended_at,
         judgement=_judgement(receipt.judgement) if receipt.judgement else "not_judged",

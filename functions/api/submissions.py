@@ -8,6 +8,8 @@ from functions.api.list_query import filter_of, list_query, not_served, states_o
 from functions.api.submission_schemas import (
     MAX_POSITIONS,
     Batch,
+    CheckBundle,
+    CheckResult,
     Created,
     DiscoverBody,
     Discovered,
@@ -32,27 +34,35 @@ from functions.api.submission_schemas import (
     Totals,
     UploadToken,
 )
-from functions.api.submission_views import accepted_answer, content_of, detail_of, position_of, report_of
-from functions.http.answer import Answer
+from functions.api.submission_views import (
+    accepted_answer,
+    check_result_of,
+    content_of,
+    detail_of,
+    known_submission,
+    position_of,
+    report_of,
+)
+from functions.http.answer import AT_EDGE, Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.idempotency import Idempotency, caller_of
-from shared.db import get_content, get_kv, get_queue, get_secrets, get_settings, now
+from shared.db import get_content, get_queue, get_secrets, get_settings, now
 from shared.errors import InvalidRequest, NotFound
 from shared.evidence.blocklist import BlockEntry, find_block
 from shared.evidence.receipt_store import find_receipt
 from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
-from shared.storage.kv import Key
-from shared.submissions import counters, discovery, feed, intake
+from shared.submissions import counters, data_version, discovery, feed, intake
+from shared.submissions.check import check_bundle
 from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
 from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
-from shared.submissions.skill_source import parse_repo_url
+from shared.submissions.skill_source import parse_repo_url, require_usable
 from shared.submissions.submission_list import list_of_repo, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission, get_submissions_fresh
-from shared.submissions.upload_tokens import rotate_upload_token
+from shared.submissions.upload_tokens import cancel_upload, rotate_upload_token
 
 BUSY_RETRY = 2000  # milliseconds until an open page reconnects while there is work
 IDLE_RETRY = 5000
@@ -75,15 +85,23 @@ async def submit(request: Request, body: SubmitBody) -> Answer:
     idempotency = await _idempotency(request)
     if isinstance(body, SubmitBundle):
         files = [(file.path, content_of(file)) for file in body.bundle.files]
-        return accepted_answer(
-            await intake.submit_bundle(
-                body.bundle.name, files, body.upload_token, body.source, idempotency, request.source_ip
-            )
+        warnings = require_usable(body.bundle.name, files)
+        accepted = await intake.submit_bundle(
+            body.bundle.name, files, body.upload_token, body.source, idempotency, request.source_ip
         )
+        return accepted_answer(accepted, warnings)
     if isinstance(body, SubmitSkills):
         return await _submit_several(body, idempotency, request.source_ip)
     named = (body.skill_name, body.skill_path)
     return accepted_answer(await intake.submit_repo(body.repo_url, *named, body.source, idempotency, request.source_ip))
+
+
+@operation("Check a skill before it is submitted", gives=CheckResult, refuses=(403, 422), limit="check")
+async def check(request: Request, body: CheckBundle) -> Answer:
+    """What `python -m shared.scanner` says of the same files: tier 1 alone, and nothing is stored or queued. Off where
+    uploads are (403 `uploads_off`). 422 `check_too_slow` if it takes longer than a request may."""
+    files = [(file.path, content_of(file)) for file in body.bundle.files]
+    return Answer(check_result_of((await check_bundle(files)).report))
 
 
 @operation(
@@ -114,13 +132,14 @@ async def list_(request: Request, query: ListParameters) -> Answer:
             stats=listing.stats,
             degraded=listing.degraded,
             stale=listing.stale,
-        )
+        ),
+        cache="" if listing.degraded else AT_EDGE,
     )
 
 
 @operation("Number of submissions by category and state", gives=counters.Stats)
 async def get_stats(request: Request) -> Answer:
-    return Answer(await counters.get_stats())
+    return Answer(await counters.get_stats(), cache=AT_EDGE)
 
 
 @operation("Totals of the platform", gives=PlatformStats)
@@ -135,7 +154,8 @@ async def get_totals(request: Request) -> Answer:
             versions=market.versions,
             generated_at=counted.generated_at,
             degraded=counted.degraded or market.skills is None,
-        )
+        ),
+        cache=AT_EDGE,
     )
 
 
@@ -175,8 +195,8 @@ async def stream(request: Request, query: EventParameters) -> Answer:
 
 @operation("Queue health", gives=QueueHealth)
 async def queue_health(request: Request) -> Answer:
-    """Values that could not be read are null, never 0. `drainRate` is the number of submissions per hour that stopped
-    waiting for a worker."""
+    """Values that could not be read are null, never 0. `drainRate` is how many submissions per hour
+    stopped being active."""
     return Answer(await get_queue_health())
 
 
@@ -206,6 +226,13 @@ async def rotate_token(request: Request, body: UploadToken) -> Answer:
     return Answer(UploadToken(await rotate_upload_token(request.path["id"], body.upload_token)))
 
 
+@operation("Cancel an upload that waits", gives=Submitted, refuses=(403, 409), limit="submit", path=_ID)
+async def cancel(request: Request, body: UploadToken) -> Answer:
+    """With its token, while no worker has claimed it; 409 `illegal_move` after that. Submitting it again with its token
+    takes it back. Submissions of a repository are cancelled by its owner."""
+    return Answer(known_submission(await cancel_upload(request.path["id"], body.upload_token)))
+
+
 @operation("Scan report, as JSON or SARIF", gives={200: (Report, SARIF)}, path=_ID)
 async def get_report(request: Request, query: ReportParameters) -> Answer:
     """404 `no_report` if it has not been scanned yet or was decided without a scan."""
@@ -226,7 +253,7 @@ async def get_report(request: Request, query: ReportParameters) -> Answer:
 async def health(request: Request) -> Answer:
     """503 if a part is not reachable; `parts` says which."""
     parts = {
-        "store": get_kv().get(Key("health")),
+        "store": data_version.get_warnings(),
         "content": get_content().check(),
         "queue": get_queue().check(),
         "secrets": get_secrets().get(),
@@ -235,11 +262,14 @@ async def health(request: Request) -> Answer:
     states = {part: "down" if isinstance(r, BaseException) else "ok" for part, r in zip(parts, results, strict=True)}
     is_up = set(states.values()) == {"ok"}
     warnings = [] if states["secrets"] == "down" else await github_warnings()
+    if isinstance(results[0], list):
+        warnings += results[0]
     return Answer(Health("ok" if is_up else "degraded", states, warnings), 200 if is_up else 503)
 
 
 ROUTES = {
     "POST /api/v1/submissions": submit,
+    "POST /api/v1/submissions/check": check,
     "POST /api/v1/submissions/discover": discover,
     "GET /api/v1/submissions": list_,
     "GET /api/v1/submissions/stats": get_stats,
@@ -248,6 +278,7 @@ ROUTES = {
     "GET /api/v1/submissions/positions": get_positions,
     "GET /api/v1/submissions/{id}": get_one,
     "GET /api/v1/submissions/{id}/report": get_report,
+    "POST /api/v1/submissions/{id}/cancel": cancel,
     "POST /api/v1/submissions/{id}/upload-token": rotate_token,
     "GET /api/v1/queue/health": queue_health,
     "GET /api/v1/stats": get_totals,

@@ -1,7 +1,7 @@
 """Parameters of programs that others write: unlike in our own API, what is unknown or too large is no error."""
 
 from functions.http.request import Request
-from shared.errors import NotFound
+from functions.http.routes import no_such_address
 from shared.settings import find_whole_number
 
 LONGEST = 200
@@ -15,7 +15,7 @@ def repository_of(request: Request, repo: str) -> str:
     """owner/repo, if the two can be one: longer ones fit no key."""
     name = f"{request.path['owner']}/{repo}"
     if len(name) > LONGEST or not name.isprintable():
-        raise NotFound("There is nothing at this address.")
+        raise no_such_address()
     return name
 
 

@@ -7,7 +7,7 @@ import msgspec
 from functions.clients.lenient_query import repository_of
 from functions.http.answer import REVALIDATE, Answer
 from functions.http.request import Request
-from functions.http.routes import Route
+from functions.http.routes import Route, no_such_address
 from shared.errors import NotFound
 from shared.marketplace.client_listing import CLAUDE_CODE, described
 from shared.marketplace.client_names import OF_ALL_OWNERS, OWN_NAME, marketplace_name, without_taken_names
@@ -80,7 +80,7 @@ ROUTES: dict[str, Route] = {
 def _named(request: Request) -> str:
     file = request.path["file"]
     if not file.endswith(".json") or len(file) > LONGEST_FILE_NAME:
-        raise NotFound("There is nothing at this address.")
+        raise no_such_address()
     return file.removesuffix(".json").lower()
 
 

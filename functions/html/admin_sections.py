@@ -1,91 +1,26 @@
-"""The admin pages: review, queue, access, audit log. Every action is a function of shared.moderation."""
+"""The admin pages: the queue, access, the routes of all sections. Every action is a function of shared.moderation."""
 
 import asyncio
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
-from functions.html import admin_skill_sections, audit_page
-from functions.html.admin_session import Flash, act, files_in, section, section_page, sign_in, sign_out, signed_in
-from functions.html.evidence import get_evidence
+from functions.html import admin_skill_sections, audit_page, review_page
+from functions.html.admin_session import Flash, act, section, section_page, sign_in, sign_out, signed_in, skill_names
 from functions.html.file_pages import show_submission_files
+from functions.html.review_page import stuck_now
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from shared.access.auth import get_tokens, token_id
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.sessions import Session
 from shared.db import now
-from shared.errors import InvalidRequest, NotFound, RequestError, Unavailable
-from shared.evidence.appeal_store import AppealPage, get_appeals, list_open_appeals
-from shared.marketplace.community import ReportPage, list_reports
-from shared.moderation import appeals, maintenance, submission_decisions
+from shared.errors import InvalidRequest, RequestError, Unavailable
+from shared.moderation import maintenance, submission_decisions
 from shared.moderation.recount import Progress
-from shared.records.submissions import PARKED_STATES, State
 from shared.settings import find_whole_number
-from shared.submissions.counters import get_hours
 from shared.submissions.dead_letter_store import get_dead_letters
-from shared.submissions.pause import find_pause
-from shared.submissions.queue_health import github_warnings
 from shared.submissions.repo_watch import SweepStatus, get_sweep_status
-from shared.submissions.submission_list import ListQuery, list_submissions
-from shared.submissions.submission_store import (
-    Stuck,
-    get_history,
-    get_oldest_active,
-    get_stuck_submissions,
-    get_submission,
-)
-from shared.web import charts, views
-
-REVIEWED = tuple(state for state in State if state in PARKED_STATES)
-VERBS = {
-    "approve": submission_decisions.approve,
-    "reject": submission_decisions.reject,
-    "block": submission_decisions.block,
-    "unblock": submission_decisions.unblock,
-    "requeue": submission_decisions.requeue,
-    "dequeue": submission_decisions.dequeue,
-}
-SHOWN = 50
-
-
-async def show_review(request: Request, session: Session, flash: Flash) -> Answer:
-    """Submissions awaiting review with their evidence, and the health of the platform."""
-    at = now()
-    held = ListQuery(REVIEWED, by_update=True, descending=False, limit=SHOWN)
-    listing, stuck_, letters, hours, oldest, (reports, opened) = await asyncio.gather(
-        list_submissions(held), _stuck(at), get_dead_letters(), get_hours(at), get_oldest_active(), _reported()
-    )
-    chosen = request.path.get("id") or request.query.get("review") or (listing.rows[0].id if listing.rows else None)
-    return await section_page(
-        request,
-        session,
-        flash,
-        "/admin",
-        "admin_review.html",
-        listing=listing,
-        chosen=await _evidence(chosen, at),
-        stuck=stuck_,
-        letters=letters,
-        reports=reports,
-        appeals=opened,
-        throughput=None if hours is None else charts.throughput(hours),
-        oldest=charts.oldest({one.state: one.updated_at for one in reversed(oldest.submissions)}, at),
-        warnings=await github_warnings(),
-    )
-
-
-async def review(request: Request) -> Answer:
-    async def decide(session: Session, form: dict[str, str]) -> str:
-        verb = form.get("action", "")
-        if verb not in VERBS:
-            raise InvalidRequest(f"`action` must be one of {', '.join(VERBS)}.", code="invalid_action")
-        files = {"files": files_in(form)} if verb == "block" else {}
-        await VERBS[verb](
-            request.path["id"], session.token, form.get("why", ""), find_whole_number(form.get("version")), **files
-        )
-        return verb
-
-    return await act(request, "/admin", show_review, decide)
+from shared.web import views
+from shared.web.form_words import in_form_words
 
 
 async def _find_sweep_status() -> SweepStatus | None:
@@ -95,20 +30,8 @@ async def _find_sweep_status() -> SweepStatus | None:
         return None
 
 
-async def answer_appeal(request: Request) -> Answer:
-    async def decide(session: Session, form: dict[str, str]) -> str:
-        ticked = (name.removeprefix("overturned-") for name in form if name.startswith("overturned-"))
-        overturned = [place for place in map(find_whole_number, ticked) if place is not None]
-        await appeals.answer_appeal(
-            request.path["id"], form.get("appeal", ""), session.token, overturned, form.get("why", "")
-        )
-        return "appeal"
-
-    return await act(request, f"/admin?review={request.path['id']}", show_review, decide)
-
-
 async def show_queue(request: Request, session: Session, flash: Flash, counting: Progress | None = None) -> Answer:
-    stuck_, letters, sweep = await asyncio.gather(_stuck(now()), get_dead_letters(), _find_sweep_status())
+    stuck_, letters, sweep = await asyncio.gather(stuck_now(now()), get_dead_letters(), _find_sweep_status())
     return await section_page(
         request,
         session,
@@ -118,6 +41,7 @@ async def show_queue(request: Request, session: Session, flash: Flash, counting:
         sweep=sweep,
         stuck=stuck_,
         letters=letters,
+        names=await skill_names(letter.submission_id or "" for letter in letters.letters),
         counting=counting,
         cursor=await make_cursor(counting and counting.run_id, "recount"),
     )
@@ -176,7 +100,7 @@ async def recount(request: Request) -> Answer:
         run_id = await read_cursor(request.form().get("cursor") or None, "recount")
         progress = await maintenance.recount(session.token, run_id)
     except RequestError as error:
-        return await show_queue(request, session, Flash(problem=str(error), status=STATUS[type(error)]))
+        return await show_queue(request, session, Flash(problem=in_form_words(error), status=STATUS[type(error)]))
     return await show_queue(request, session, Flash(), progress)
 
 
@@ -199,7 +123,7 @@ async def revoke(request: Request) -> Answer:
 
 
 ROUTES = {
-    "GET /admin": section(show_review, "review"),
+    "GET /admin": section(review_page.show_review, "review", "file", "page"),
     "GET /admin/files/{proxy+}": section(show_submission_files, "page", "as"),
     "GET /admin/queue": section(show_queue),
     "GET /admin/skills": section(admin_skill_sections.show_skills, "name"),
@@ -208,8 +132,9 @@ ROUTES = {
     "GET /admin/audit": section(audit_page.show_audit, *audit_page.PARAMETERS),
     "POST /admin/sign-in": sign_in,
     "POST /admin/sign-out": sign_out,
-    "POST /admin/review/{id}": review,
-    "POST /admin/appeals/{id}": answer_appeal,
+    "POST /admin/review/{id}": review_page.review,
+    "POST /admin/requeue": review_page.requeue_several,
+    "POST /admin/appeals/{id}": review_page.answer_appeal,
     "POST /admin/stuck": stuck,
     "POST /admin/dead-letters": dead_letters,
     "POST /admin/pause": pause,
@@ -219,30 +144,6 @@ ROUTES = {
     "POST /admin/blocklist": admin_skill_sections.change_blocklist,
     "POST /admin/tokens": revoke,
 }
-
-
-async def _stuck(at: datetime) -> Stuck:
-    pause_ = await find_pause()
-    return await get_stuck_submissions(at, paused=pause_ is not None, limit=SHOWN)
-
-
-async def _reported() -> tuple[ReportPage, AppealPage]:
-    """What readers and owners wrote."""
-    return await asyncio.gather(list_reports(SHOWN), list_open_appeals(SHOWN))
-
-
-async def _evidence(submission_id: str | None, at: datetime) -> Any:
-    if submission_id is None:
-        return None
-    try:
-        record, history, appealed = await asyncio.gather(
-            get_submission(submission_id), get_history(submission_id), get_appeals(submission_id)
-        )
-    except NotFound:
-        return None
-    receipt, files = await get_evidence(record)
-    shown = views.submission_view(record, history, at, None, receipt, files)
-    return {"submission": record, "role": submission_decisions.role_for(record), "appeals": appealed, **shown}
 
 
 def _hours(text: str) -> timedelta:

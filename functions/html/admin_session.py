@@ -5,7 +5,7 @@ Every section is a page under /admin. A failed action shows its error above the 
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +27,10 @@ from shared.access.sessions import (
 )
 from shared.db import now
 from shared.errors import TooManyRequests, Unauthorized
+from shared.records.submissions import is_id
 from shared.submissions.pause import find_pause
+from shared.submissions.submission_store import get_submissions_fresh
+from shared.web.form_words import in_form_words
 
 SESSION = "session"
 SIGN_IN = "sign-in"  # a short-lived cookie that the CSRF token of the sign-in form is bound to
@@ -47,6 +50,10 @@ DONE = {
     "unblock": "Unblocked.",
     "requeue": "Requeued.",
     "dequeue": "Removed from the queue.",
+    "claim": "Claimed. Nobody else can decide it until your claim ends.",
+    "take-over": "You took over the claim.",
+    "release": "Claim released.",
+    "note": "Note added. Only reviewers see it.",
     "stuck": "Stuck submissions requeued.",
     "retry": "Submission requeued.",
     "retry-all": "Submissions requeued.",
@@ -73,7 +80,7 @@ AUDIT_PREVIEW = 8  # entries below every section; /admin/audit has more
 
 
 Show = Callable[[Request, Session, Flash], Awaitable[Answer]]
-Action = Callable[[Session, dict[str, str]], Awaitable[str]]  # returns a key of DONE
+FormAction = Callable[[Session, dict[str, str]], Awaitable[str]]  # returns a key of DONE
 
 
 def section(show: Show, *query: str) -> Route:
@@ -89,7 +96,7 @@ def section(show: Show, *query: str) -> Route:
     return open_
 
 
-async def act(request: Request, path: str, show: Show, action: Action) -> Answer:
+async def act(request: Request, path: str, show: Show, action: FormAction) -> Answer:
     """Redirects to the section when done; renders the section with the error otherwise."""
     return await run_action(request, await signed_in(request), path, show, action)
 
@@ -104,6 +111,7 @@ async def section_page(
     **shown: Any,
 ) -> Answer:
     pause, audit = await asyncio.gather(find_pause(), get_audit(audited))
+    audit_names = await skill_names(entry.subject for entry in audit)
     return page(
         request,
         template,
@@ -116,8 +124,15 @@ async def section_page(
         flash=flash,
         pause=pause,
         audit=audit,
+        audit_names=audit_names,
         **shown,
     )
+
+
+async def skill_names(ids: Iterable[str]) -> dict[str, str]:
+    """Of the submissions among these ids. One that cannot be read is shown by its id."""
+    fresh = await get_submissions_fresh({one for one in ids if is_id(one)})
+    return {submission.id: submission.skill_name for submission in fresh.submissions}
 
 
 async def signed_in(request: Request) -> Session:
@@ -140,7 +155,7 @@ async def sign_in(request: Request) -> Answer:
     try:
         session = await open_session(form.get("token", ""), request.source_ip)
     except (Unauthorized, TooManyRequests) as error:
-        return await _sign_in_page(request, str(error), STATUS[type(error)])
+        return await _sign_in_page(request, in_form_words(error), STATUS[type(error)])
     seconds = int(SESSION_TTL.total_seconds())
     return see_other("/admin", cookie(request, SESSION, session, seconds, "/admin"), _expired_cookie(request, SIGN_IN))
 

@@ -3,12 +3,11 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from functions.html import paging
-from functions.html.admin_session import Flash, section_page
+from functions.html.admin_session import Flash, section_page, skill_names
 from functions.html.responses import url_with
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -17,8 +16,6 @@ from shared.access.cursor import make_cursor, read_cursor
 from shared.access.sessions import Session
 from shared.db import now
 from shared.errors import InvalidRequest
-from shared.records.submissions import is_id
-from shared.submissions.submission_store import get_submissions_fresh
 
 PATH = "/admin/audit"
 PARAMETERS = ("month", "by", "action", "format", *paging.PARAMETERS)
@@ -56,7 +53,7 @@ async def show_audit(request: Request, session: Session, flash: Flash) -> Answer
         wanted=wanted,
         months=_months(now()),
         entries=found.entries,
-        names=await _skill_names(found.entries),
+        names=await skill_names(entry.subject for entry in found.entries),
         csv_url=url_with(request, format="csv", cursor=None, back=None, done=None, **{"from": None}),
         previous_url=paging.previous_url(request, ROWS),
         next_url=paging.next_url(request, cursor, len(found.entries)),
@@ -81,12 +78,6 @@ async def _page(wanted: AuditFilter, before: str | None) -> AuditPage:
     return AuditPage([entry for _, entry in matching], read.next_position)
 
 
-async def _skill_names(entries: Sequence[AuditEntry]) -> dict[str, str]:
-    """Of the submissions that entries are about. One that cannot be read is shown by its id."""
-    fresh = await get_submissions_fresh({entry.subject for entry in entries if is_id(entry.subject)})
-    return {submission.id: submission.skill_name for submission in fresh.submissions}
-
-
 def _months(at: datetime) -> list[str]:
     months = [at.replace(day=1)]
     while len(months) < MONTHS:
@@ -102,7 +93,7 @@ async def _export(wanted: AuditFilter) -> Answer:
     for _ in range(LARGEST_EXPORT):
         read = await get_audit_of(wanted.month, READ_AT_ONCE, before)
         entries = [entry for entry in read.entries if wanted.allows(entry)]
-        names = await _skill_names(entries)
+        names = await skill_names(entry.subject for entry in entries)
         rows.writerows(_cells(entry, names.get(entry.subject, "")) for entry in entries)
         before = read.next_position
         if before is None:

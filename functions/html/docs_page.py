@@ -16,7 +16,7 @@ from functions.http.field_docs import name_in, sample_of
 from functions.http.request import Request
 from shared.db import now
 
-Document = Mapping[str, Any]
+OpenApi = Mapping[str, Any]
 
 
 ADMIN = "Admin"  # the tag of what operators call
@@ -48,7 +48,7 @@ def _show(request: Request, is_admin: bool) -> Answer:
     )
 
 
-def _schemas_of(groups: list[dict[str, Any]], document: Document) -> list[str]:
+def _schemas_of(groups: list[dict[str, Any]], document: OpenApi) -> list[str]:
     """What the operations of a page refer to, directly or through another schema."""
     schemas = document["components"]["schemas"]
     shown = [operation for group in groups for operation in group["operations"]]
@@ -85,7 +85,7 @@ def slug_of(tag: str) -> str:
     return re.sub(r"\W+", "-", tag.lower())
 
 
-def _operation(method: str, path: str, also: list[tuple[str, str]], document: Document) -> dict[str, Any]:
+def _operation(method: str, path: str, also: list[tuple[str, str]], document: OpenApi) -> dict[str, Any]:
     described = document["paths"][path][method.lower()]
     return {
         "id": described["operationId"],
@@ -106,7 +106,7 @@ def _operation(method: str, path: str, also: list[tuple[str, str]], document: Do
     }
 
 
-def _parameter(parameter: Mapping[str, Any], document: Document) -> dict[str, Any]:
+def _parameter(parameter: Mapping[str, Any], document: OpenApi) -> dict[str, Any]:
     schema = parameter["schema"]
     return {
         "name": parameter["name"],
@@ -120,7 +120,7 @@ def _parameter(parameter: Mapping[str, Any], document: Document) -> dict[str, An
     }
 
 
-def _known_example(schema: Mapping[str, Any], document: Document) -> str:
+def _known_example(schema: Mapping[str, Any], document: OpenApi) -> str:
     sample = str(sample_of(schema, document["components"]["schemas"]))
     return "" if sample == "…" else sample
 
@@ -148,7 +148,7 @@ def _pretty(example: Any) -> str:
     return example if isinstance(example, str) else json.dumps(example, indent=1, ensure_ascii=False)
 
 
-def _answer(status: str, answer: Mapping[str, Any], document: Document) -> dict[str, Any]:
+def _answer(status: str, answer: Mapping[str, Any], document: OpenApi) -> dict[str, Any]:
     is_error = "$ref" in answer
     answer = document["components"]["responses"][name_in(answer["$ref"])] if is_error else answer
     content = answer.get("content", {})
@@ -208,7 +208,7 @@ def _bounds(schema: Mapping[str, Any]) -> str:
     return f", {high if low == high else f'{low} to {high}' if low else f'at most {high}'} characters"
 
 
-def _curl(method: str, path: str, described: Mapping[str, Any], document: Document) -> str:
+def _curl(method: str, path: str, described: Mapping[str, Any], document: OpenApi) -> str:
     required = {p["name"]: _filled_in(p, document) for p in described["parameters"] if p["required"]}
     filled = re.sub(r"\{(\w+)\+?\}", lambda match: required[match[1]], path)
     query = "&".join(
@@ -225,17 +225,17 @@ def _curl(method: str, path: str, described: Mapping[str, Any], document: Docume
     return " \\\n  ".join(parts)
 
 
-def _filled_in(parameter: Mapping[str, Any], document: Document) -> str:
+def _filled_in(parameter: Mapping[str, Any], document: OpenApi) -> str:
     """An example, or a shell variable for the reader to set."""
     example = _known_example(parameter["schema"], document)
     return quote(example, safe="/") if example else f"${parameter['name'].upper()}"
 
 
-def _signature(document: Document) -> list[str]:
+def _signature(document: OpenApi) -> list[str]:
     return [f'-H "{scheme["name"]}: …"' for scheme in _signature_schemes(document)]
 
 
-def _signed(described: Mapping[str, Any], document: Document) -> list[dict[str, Any]]:
+def _signed(described: Mapping[str, Any], document: OpenApi) -> list[dict[str, Any]]:
     """The signature headers, listed like other parameters."""
     if _auth(described) != "signed":
         return []
@@ -243,6 +243,6 @@ def _signed(described: Mapping[str, Any], document: Document) -> list[dict[str, 
     return [{**scheme, **header} for scheme in _signature_schemes(document)]
 
 
-def _signature_schemes(document: Document) -> list[dict[str, Any]]:
+def _signature_schemes(document: OpenApi) -> list[dict[str, Any]]:
     schemes = document["components"]["securitySchemes"].values()
     return [scheme for scheme in schemes if scheme["type"] == "apiKey"]

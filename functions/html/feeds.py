@@ -1,5 +1,5 @@
 """Atom feeds: what was decided about the skills of a repository, what is new in a category, the blocklist. All of it is
-public on the pages too, so no feed needs a token and none tells more."""
+public on the pages too, so no feed needs a token and none shows more."""
 
 import re
 from urllib.parse import quote

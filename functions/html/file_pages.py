@@ -79,7 +79,7 @@ async def show_version_files(request: Request, path: FilePath) -> Answer:
         raise Forbidden("The files of blocked content are not shown.", code="version_blocked")
     url = files_url(skill.name, version.version)
     raw_url = f"/api/v1{url}{quote(path.file)}"
-    view = _view(request, path.file, files, receipt, url, raw_url, version_links(skill.name, version))
+    view = file_view(request, path.file, files, receipt, url, raw_url, version_links(skill.name, version))
     numbers = [each.version for each in versions]
     return page(request, "files.html", now(), skill=skill, version=version, versions=numbers, view=view)
 
@@ -99,11 +99,11 @@ async def show_submission_files(request: Request, session: Session, flash: Flash
         return raw_file(file, _get(file, files), FOR_REVIEWERS)
     url = f"/admin/files/{submission_id}/"
     downloads = {"Download .zip": f"{url}?as={ZIP}"}
-    view = _view(request, file, files, receipt, url, f"{url}{quote(file)}?as={RAW}", downloads)
+    view = file_view(request, file, files, receipt, url, f"{url}{quote(file)}?as={RAW}", downloads)
     return await section_page(request, session, flash, "/admin", "admin_files.html", submission=submission, view=view)
 
 
-def _view(
+def file_view(
     request: Request,
     file: str,
     files: Mapping[str, bytes],

@@ -6,7 +6,8 @@ from typing import NamedTuple, TypeVar
 from functions.html.responses import see_other
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
-from shared.errors import RequestError
+from shared.errors import ConditionFailed, LostLease, RequestError
+from shared.web.form_words import in_form_words
 
 
 class Flash(NamedTuple):
@@ -36,6 +37,9 @@ async def run_action(
     try:
         done = await action(session, form)
     except RequestError as error:
-        flash = Flash(problem=str(error), typed=form, status=STATUS[type(error)])
+        flash = Flash(problem=in_form_words(error), typed=form, status=STATUS[type(error)])
         return await show(request, session, flash)
+    except (LostLease, ConditionFailed):
+        changed = Flash(problem="It was changed by someone else at the same time. Look at it again.", typed=form)
+        return await show(request, session, changed._replace(status=409))
     return see_other(f"{path}{'&' if '?' in path else '?'}done={done}")

@@ -34,6 +34,7 @@ from shared.records.appeals import APPEALABLE, AppealState
 from shared.records.submissions import State
 from shared.submissions.submission_store import get_history
 from shared.web import views
+from shared.web.form_words import in_form_words
 
 SHOWN = 50
 DELIVERIES_SHOWN = 10  # and every dead end among the last 50
@@ -148,7 +149,7 @@ async def change_tokens(request: Request) -> Answer:
         await count_owner_action(session.owner)
         issued = await create_owner_token(session.owner, request.form().get("label", ""))
     except RequestError as error:
-        flash = Flash(problem=str(error), typed=request.form(), status=STATUS[type(error)])
+        flash = Flash(problem=in_form_words(error), typed=request.form(), status=STATUS[type(error)])
         return await show_mine(request, session, flash)
     return await show_mine(request, session, Flash(done="Token created.", secret=issued.secret))
 
@@ -168,7 +169,7 @@ async def change_webhook(request: Request) -> Answer:
         await count_owner_action(session.owner)
         _, secret = await set_target(session.owner, form.get("url", ""))
     except RequestError as error:
-        flash = Flash(problems={"url": str(error)}, typed=form, status=STATUS[type(error)])
+        flash = Flash(problems={"url": in_form_words(error)}, typed=form, status=STATUS[type(error)])
         return await show_mine(request, session, flash)
     return await show_mine(request, session, Flash(done="Webhook set.", webhook_secret=secret))
 

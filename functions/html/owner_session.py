@@ -16,6 +16,7 @@ from shared.access.sessions import OWNER, SESSION_TTL, check_csrf_token, end_ses
 from shared.db import get_settings, now
 from shared.errors import RequestError, Unauthorized
 from shared.submissions.skill_source import parse_repo_url
+from shared.web.form_words import in_form_words
 
 COOKIE = "owner-session"
 HOME = "/owner"
@@ -86,8 +87,8 @@ async def prove(request: Request) -> Answer:
     except RequestError as error:
         status = STATUS[type(error)]
         if challenge is None:
-            return sign_in_page(request, {"repoUrl": str(error)}, status=status)
-        return _challenge_page(request, owners.OpenedChallenge(challenge_id, challenge), str(error), status)
+            return sign_in_page(request, {"repoUrl": in_form_words(error)}, status=status)
+        return _challenge_page(request, owners.OpenedChallenge(challenge_id, challenge), in_form_words(error), status)
     return await _signed_in(request, issued.token)
 
 
@@ -99,8 +100,8 @@ async def prove_by_device(request: Request) -> Answer:
     except RequestError as error:
         device, status = await device_proofs.find_device(device_id), STATUS[type(error)]
         if device is None:  # used up: only a new start helps
-            return sign_in_page(request, {"repoUrl": str(error)}, status=status)
-        return _device_page(request, device_proofs.OpenedDevice(device_id, device), str(error), status)
+            return sign_in_page(request, {"repoUrl": in_form_words(error)}, status=status)
+        return _device_page(request, device_proofs.OpenedDevice(device_id, device), in_form_words(error), status)
     if isinstance(proven, device_proofs.Device):
         opened = device_proofs.OpenedDevice(device_id, proven)
         return _device_page(request, opened, "The code has not been entered on GitHub yet.")
@@ -113,7 +114,7 @@ async def sign_in(request: Request) -> Answer:
     try:
         token = await owners.identify_owner(request.form().get("token", ""), request.source_ip)
     except RequestError as error:
-        return sign_in_page(request, {"token": str(error)}, status=STATUS[type(error)])
+        return sign_in_page(request, {"token": in_form_words(error)}, status=STATUS[type(error)])
     return await _signed_in(request, token)
 
 
@@ -140,7 +141,7 @@ async def _opened(
         repo = parse_repo_url(typed.get("repoUrl", ""), get_settings().github_host)
         opened = await open_(repo.owner, repo.name)
     except RequestError as error:
-        return sign_in_page(request, {"repoUrl": str(error)}, typed, STATUS[type(error)])
+        return sign_in_page(request, {"repoUrl": in_form_words(error)}, typed, STATUS[type(error)])
     return show(request, opened)
 
 

@@ -7,12 +7,13 @@ from typing import Any
 from functions.api.list_query import filter_of, not_served, read_list_query
 from functions.html import paging
 from functions.html.evidence import get_evidence
-from functions.html.responses import THEMES, cookie, page, see_other, url_with
-from functions.http.answer import Answer
+from functions.html.responses import THEMES, cookie, page, reject_cross_site_form, see_other, url_with
+from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
+from shared.access.limits import take_from_limit
 from shared.db import now
-from shared.errors import InvalidRequest, NotFound
+from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests
 from shared.evidence.appeal_store import get_appeals
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.records.submissions import State, Submission
@@ -23,11 +24,14 @@ from shared.submissions.queue_position import QueueSnapshot, Waiting, get_queue_
 from shared.submissions.submission_list import Listing, ListQuery, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission
+from shared.submissions.upload_tokens import cancel_upload
 from shared.web import charts, labels, views
 from shared.web.assets import find_asset
+from shared.web.form_words import in_form_words
 
 ROWS = 50
 LONGEST_SEARCH = 200
+CANCEL_HINT = "Enter the upload token that you got when you submitted it."
 A_YEAR = 365 * 24 * 3600
 
 
@@ -88,6 +92,22 @@ def _list_query(request: Request) -> ListQuery:
 
 async def submission(request: Request) -> Answer:
     request.allow_query("sent")
+    return await _submission_page(request)
+
+
+async def cancel(request: Request) -> Answer:
+    """Of an upload, by who has its token. Submissions of a repository are cancelled under /owner."""
+    reject_cross_site_form(request)
+    token = request.form().get("uploadToken", "").strip()
+    try:
+        await take_from_limit("submit", request.source_ip)
+        await cancel_upload(request.path["id"], token)
+    except (Forbidden, Conflict, TooManyRequests) as error:
+        return await _submission_page(request, CANCEL_HINT if not token else in_form_words(error), STATUS[type(error)])
+    return see_other(f"/submissions/{request.path['id']}")
+
+
+async def _submission_page(request: Request, cancel_problem: str = "", status: int = 200) -> Answer:
     submission_id = request.path["id"]
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
@@ -98,7 +118,8 @@ async def submission(request: Request) -> Answer:
     shown = views.submission_view(record, history, at, place, receipt, files)
     sent_again = labels.SENT_AGAIN.get(request.query.get("sent", ""))
     about: dict[str, Any] = {"submission": record, "pause": pause, "appeals": appeals, "sent_again": sent_again}
-    return page(request, "submission.html", at, since=stamp(at), **about, **shown)
+    about |= {"cancel_problem": cancel_problem, "may_cancel": record.state is State.RECEIVED}
+    return page(request, "submission.html", at, status, since=stamp(at), **about, **shown)
 
 
 async def set_theme(request: Request) -> Answer:

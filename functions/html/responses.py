@@ -42,13 +42,13 @@ OTHER_ERROR = ("Something went wrong", "Try again. If it keeps failing, report t
 
 def page(request: Request, template: str, now: datetime, status: int = 200, **context: Any) -> Answer:
     back = f"{request.url_path}?{urlencode(request.query)}" if request.query else request.url_path
-    visitor = {"theme": theme_of(request.cookies), "path": request.url_path, "back": back, "now": now}
-    return Answer(render(template, **visitor, **context), status, PAGE_HEADERS)
+    visitor = {"theme": theme_of(request.cookies), "path": request.url_path, "back": back, "origin": request.site}
+    return Answer(render(template, now=now, **visitor, **context), status, PAGE_HEADERS)
 
 
 def error_page(problem: Problem, cookies: Mapping[str, str]) -> Answer:
     title, hint = ERRORS.get(problem.status, OTHER_ERROR)
-    visitor = {"theme": theme_of(cookies), "path": "", "back": "/"}
+    visitor = {"theme": theme_of(cookies), "path": "", "back": "/", "origin": ""}
     html = render("error.html", problem=problem, title=title, hint=hint, **visitor)
     return Answer(html, problem.status, PAGE_HEADERS)
 

@@ -35,6 +35,7 @@ from shared.records.submissions import ACTIVE_STATES
 from shared.scanner import ScanReport
 from shared.submissions.submission_store import find_submission
 from shared.web import skill_views
+from shared.web.form_words import in_form_words
 from shared.web.install_tabs import InstallTab, install_tabs
 from shared.web.skill_text import render_skill_md
 from shared.web.source_files import TreeRow, file_tree, resolve_link
@@ -92,7 +93,7 @@ async def report(request: Request) -> Answer:
         await add_report(skill.name, form.get("type", ""), form.get("description", ""), now())
     except (InvalidRequest, TooManyRequests) as error:
         field = "type" if error.code == "invalid_report_type" else "description"
-        report_form = ReportForm(problems={field: str(error)}, typed=form, status=STATUS[type(error)])
+        report_form = ReportForm(problems={field: in_form_words(error)}, typed=form, status=STATUS[type(error)])
         return await _skill_page(request, name, report_form)
     return see_other(f"/skills/{skill.name}?reported=1#report")
 

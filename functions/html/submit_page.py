@@ -5,19 +5,42 @@ from email.parser import BytesParser
 from typing import Any, NamedTuple
 
 from functions.html.responses import page, reject_cross_site_form, see_other
+from functions.html.zip_upload import unzipped
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
 from shared.access.limits import take_from_limit
 from shared.db import get_settings, now
 from shared.errors import InvalidRequest, RequestError, WrongMediaType
 from shared.submissions import intake
+from shared.submissions.check import CheckedFiles, check_bundle
+from shared.submissions.discovery import require_skill_at
+from shared.submissions.skill_source import require_usable
 from shared.submissions.submission_store import get_submission
 from shared.web import labels
+from shared.web.findings import by_file
+from shared.web.form_words import FORM_SENTENCES, in_form_words
 
 SENT_BY = "the website"
 # Error code -> the form field it is about.
-REPO_FIELDS = {"invalid_skill_path": "skillPath", "invalid_skill_name": "skillName"}
+REPO_FIELDS = {
+    "invalid_skill_path": "skillPath",
+    "no_skill_md": "skillPath",
+    "invalid_front_matter": "skillPath",
+    "invalid_skill_name": "skillName",
+}
 UPLOAD_FIELDS = {"invalid_skill_name": "name", "name_taken": "uploadToken", "wrong_upload_token": "uploadToken"}
+
+
+CHOSEN = "skill-"  # and a number: the field of a skill in the list of a repository
+MAX_CHOSEN = 50
+
+
+class SubmitResult(NamedTuple):
+    """Of one skill among several."""
+
+    name: str
+    note: str
+    url: str | None = None
 
 
 class Upload(NamedTuple):
@@ -52,10 +75,30 @@ async def submit(request: Request) -> Answer:
     name, path = (form.get(field, "").strip() or None for field in ("skillName", "skillPath"))
     try:
         await take_from_limit("submit", request.source_ip)
+        if chosen := [path for field, path in form.items() if field.startswith(CHOSEN)]:
+            return await _submit_chosen(request, repo_url, chosen)
+        if path:
+            await require_skill_at(repo_url, path)
         accepted = await intake.submit_repo(repo_url, name, path, SENT_BY, None, request.source_ip)
     except RequestError as error:
         return _rejected(request, form, error, REPO_FIELDS.get(error.code, "repoUrl"))
     return see_other(address_of(accepted))
+
+
+async def _submit_chosen(request: Request, repo_url: str, paths: list[str]) -> Answer:
+    """Those ticked in the list of a repository with several skills."""
+    skills = [intake.RequestedSkill(None, path) for path in paths[:MAX_CHOSEN]]
+    outcomes = await intake.submit_several(repo_url, skills, SENT_BY, None, request.source_ip)
+    if isinstance(outcomes[0], intake.Accepted) and len(outcomes) == 1:
+        return see_other(address_of(outcomes[0]))
+    return _page(request, {}, results=[_result(*each) for each in zip(paths, outcomes, strict=False)])
+
+
+def _result(path: str, outcome: intake.Accepted | intake.NotAccepted) -> SubmitResult:
+    if isinstance(outcome, intake.NotAccepted):
+        return SubmitResult(path, FORM_SENTENCES.get(outcome.code, outcome.message))
+    note = labels.SUBMISSION_FLAGS[outcome.flag or "accepted"]
+    return SubmitResult(outcome.submission.skill_name, note, address_of(outcome))
 
 
 def address_of(accepted: intake.Accepted) -> str:
@@ -66,9 +109,13 @@ def address_of(accepted: intake.Accepted) -> str:
 async def _submit_upload(request: Request) -> Answer:
     upload = read_upload(request)
     name, token = upload.fields.get("name", "").strip(), upload.fields.get("uploadToken", "").strip() or None
+    is_check = upload.fields.get("action") == "check"
     try:
-        await take_from_limit("submit", request.source_ip)
-        files = without_common_folder(upload.files)
+        await take_from_limit("check" if is_check else "submit", request.source_ip)
+        files = without_common_folder(unzipped(upload.files))
+        if is_check:
+            return _page(request, upload.fields, checked=_shown(await check_bundle(files)))
+        warnings = require_usable(name, files)
         accepted = await intake.submit_bundle(name, files, token, SENT_BY, None, request.source_ip)
     except RequestError as error:
         return _rejected(request, upload.fields, error, UPLOAD_FIELDS.get(error.code, "files"))
@@ -79,8 +126,13 @@ async def _submit_upload(request: Request) -> Answer:
         "id": accepted.submission.id,
         "skill_name": accepted.submission.skill_name,
         "upload_token": accepted.upload_token,
+        "warning": labels.yaml_problem(warnings),
     }
     return _page(request, {}, accepted=shown)
+
+
+def _shown(checked: CheckedFiles) -> dict[str, Any]:
+    return {"report": checked.report, "groups": by_file(checked.report.findings, checked.files)}
 
 
 def read_upload(request: Request) -> Upload:
@@ -116,23 +168,15 @@ def _text(name: str, content: Any) -> str:
 
 
 def _rejected(request: Request, typed: dict[str, str], error: RequestError, field: str) -> Answer:
-    return _page(request, typed, {field: str(error)}, STATUS[type(error)])
+    choices = (error.details or {}).get("paths", ())[:MAX_CHOSEN] if error.code == "several_skills" else ()
+    return _page(request, typed, {field: in_form_words(error)}, STATUS[type(error)], choices=choices)
 
 
 def _page(
-    request: Request,
-    typed: dict[str, str],
-    problems: dict[str, str] | None = None,
-    status: int = 200,
-    accepted: dict[str, Any] | None = None,
+    request: Request, typed: dict[str, str], problems: dict[str, str] | None = None, status: int = 200, **more: Any
 ) -> Answer:
+    shown = {"accepted": None, "checked": None, "choices": (), "results": ()} | more
+    allowed = get_settings().allow_uploads
     return page(
-        request,
-        "submit.html",
-        now(),
-        status,
-        typed=typed,
-        problems=problems or {},
-        accepted=accepted,
-        uploads_allowed=get_settings().allow_uploads,
+        request, "submit.html", now(), status, typed=typed, problems=problems or {}, uploads_allowed=allowed, **shown
     )

@@ -30,7 +30,8 @@ STATUS = {
 }
 COMPRESS_FROM = 1024
 # Sent as they are: archives are compressed, and the bytes of files may be anything.
-OPAQUE = ("application/gzip", "application/zip", "application/octet-stream", "text/plain")
+OPAQUE = ("application/gzip", "application/zip", "application/octet-stream", "text/plain", "image/x-icon")
+AT_EDGE = "public, max-age=0, s-maxage=2"  # lists and counts: a cache for many callers asks every two seconds
 REVALIDATE = "public, no-cache"  # caches must revalidate, so that a blocked skill disappears at once
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.?)*+(?:"|\Z)', re.DOTALL)
 _READS_LIKE_A_LIMIT = re.compile(rb"(?i)(?<=r)a(?=te)|(?<=42)9")

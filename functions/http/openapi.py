@@ -254,7 +254,7 @@ _SECURITY: Mapping[str, Any] = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "An admin token, created with `make admin-token`. Public routes ignore it.",
+        "description": "An admin token, created with `make admin-token`. A reviewer's also gets blocked content.",
     },
     "ownerToken": {
         "type": "http",

@@ -2,8 +2,10 @@
 
 import base64
 import json
+import os
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -11,8 +13,10 @@ import msgspec
 import orjson
 
 from shared import errors
+from shared.access.signing import is_same
 
 MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda accepts 6 MB, including the event around the body
+SHORTEST_KEY = 32  # of the edge: an empty one would be shown by anybody
 
 T = TypeVar("T")
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
@@ -84,18 +88,31 @@ def request_of(event: dict[str, Any]) -> Request:
     if len(raw) > MAX_BODY:
         raise errors.TooLarge("The request is larger than 6 MB.")
     path = event.get("pathParameters") or {}
-    # The client's address comes from the gateway, never from a header, which the client could forge.
     http = event["requestContext"]["http"]
+    headers, address = _as_the_edge_saw_it(event["headers"], http["sourceIp"])
     return Request(
         query,
         path,
-        event["headers"],
+        headers,
         raw,
         cookies_of(event),
         event.get("rawPath", ""),
-        http["sourceIp"],
+        address,
         http["method"],
     )
+
+
+def _as_the_edge_saw_it(headers: Mapping[str, str], source_ip: str) -> tuple[Mapping[str, str], str]:
+    """The client's address comes from the gateway, never from a header, which the client could forge: only from
+    CloudFront's, beside the key that nobody else has. Then the gateway sees CloudFront instead of the client."""
+    key, shown = os.environ.get("EDGE_KEY", ""), headers.get("x-edge-key", "")
+    if len(key) < SHORTEST_KEY or not is_same(key, shown):
+        return headers, source_ip
+    try:
+        address = str(ip_address(headers.get("x-viewer-address", "")))
+    except ValueError:
+        address = source_ip
+    return {**headers, "host": headers.get("x-viewer-host") or headers.get("host", "")}, address
 
 
 def fit(sent: Any, type_: type[T]) -> T:

@@ -66,6 +66,10 @@ def _refuse_other_methods(event: Mapping[str, Any], routes: Mapping[str, Route])
         raise wrong_method(event["requestContext"]["http"]["method"], methods)
 
 
+def no_such_address() -> errors.NotFound:
+    return errors.NotFound("There is nothing at this address.")
+
+
 def wrong_method(method: str, allowed: list[str]) -> errors.WrongMethod:
     return errors.WrongMethod(f"This address supports {' and '.join(allowed)}, not {method[:20]}.", allowed)
 

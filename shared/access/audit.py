@@ -13,7 +13,7 @@ from shared.storage.documents import encode, stamp
 from shared.storage.kv import Key, Put, Query
 
 MAX_REASON = 500
-# Control characters and those that turn the direction of text: reasons of owners are printed by clients, in terminals.
+# Control characters, and those that change the direction of text: clients print reasons of owners in terminals.
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
@@ -51,9 +51,14 @@ class AuditPage(NamedTuple):
         return list(zip(self.sorts, self.entries, strict=True))
 
 
+def plain_line(text: str) -> str:
+    """On one line, as plain text."""
+    return " ".join(_UNSAFE.sub(" ", text).split())
+
+
 def reason_of(why: str) -> str:
-    """On one line, as plain text. Every action requires one."""
-    reason = " ".join(_UNSAFE.sub(" ", why).split())
+    """Every action requires one."""
+    reason = plain_line(why)
     if not reason:
         raise InvalidRequest(
             "A reason is required: it is shown to the author and kept in the audit log.", code="reason_required"

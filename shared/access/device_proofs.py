@@ -1,7 +1,7 @@
-"""Proving a repository by GitHub's device flow: whoever signs in on GitHub with an account that may push to it owns it.
+"""Proving a repository by GitHub's device flow: an account with push access owns it.
 
 What is stored is for one repository by its numeric id, is found by a secret of the person who asked (stored as a hash),
-can be used once, and ends when GitHub's code does. GitHub is asked no sooner than it allows, whoever polls.
+can be used once, and ends when GitHub's code does. GitHub is not asked more often than it allows.
 """
 
 import secrets

@@ -1,11 +1,11 @@
-"""Ownership without passwords: whoever can put a word into a file on the default branch of a repository owns it here.
+"""Ownership without passwords: who can commit a word to the default branch of a repository owns it here.
 
 A challenge has two parts. The word goes into the file and is public from then on; the id of the challenge stays with
 the person who asked, and only that id is exchanged for a token. So reading the file gives a stranger nothing. A
 challenge is for one repository by its numeric id, can be met once, and expires.
 
-Tokens are stored as hashes, under the id of the repository that they are for, so all of its tokens are listed together
-whoever created them.
+Tokens are stored as hashes, under the id of the repository that they are for, so all of its tokens are listed together,
+whichever of its writers created them.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class OwnerToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     label: str
     created_at: datetime
     expires_at: datetime
-    is_session: bool = False  # of a browser that has just proven: nobody else has seen this token
+    is_session: bool = False  # of a browser that has just proven: this token was never shown
     revoked_at: datetime | None = None
 
     @property

@@ -1,4 +1,5 @@
-"""The only HMAC of the platform: cursors, sessions, CSRF tokens, upload tokens, the requests of external scanners."""
+"""Every HMAC of the platform (cursors, sessions, CSRF tokens, upload tokens, requests of external scanners, webhooks)
+except the signatures of requests to AWS, which are made below this package: shared/storage/signature.py."""
 
 import hashlib
 import hmac

@@ -10,7 +10,6 @@ import json
 import random
 import secrets
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -22,61 +21,16 @@ from shared.db import get_bedrock, get_scans, get_settings, now
 from shared.errors import Deferred, PlatformError, Unavailable
 from shared.evidence.judge_budget import Reservation, give_back, reserve
 from shared.records.decision import Judged, judged_by_score
+from shared.records.judgement import SHORTEST_QUOTE, Concern, Judgement, NotJudged, Why
 from shared.scanner.hidden_text import plain
-from shared.storage.aws import UnreadableResponse
 from shared.storage.content import Files
+from shared.storage.http_client import UnreadableResponse
 from shared.telemetry import Watched, count, logger
 from shared.timing import JUDGE_BUDGET, OUTAGE_PAUSE, TIME_SCALE, seconds_to_wait
 
 MAX_TRIES = 3  # a void answer is retried twice
 MAX_TOKENS = 2000
-SHORTEST_QUOTE = 4
 TOOL = "report"
-
-
-class Why(StrEnum):
-    """Why there is no judgement."""
-
-    NOT_CONFIGURED = "not_judged"
-    TOO_LARGE = "too_large"
-    OVER_BUDGET = "over_budget"
-    VOID = "void"
-    NOT_TAKEN = "not_taken"
-    NOT_SCANNED = "not_scanned"
-
-
-class NotJudged(NamedTuple):
-    why: Why
-    reason: str
-
-    @property
-    def judged(self) -> Judged:
-        return Judged.NONE if self.why in (Why.NOT_CONFIGURED, Why.NOT_SCANNED) else Judged.UNDECIDED
-
-
-class Concern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    file: str
-    line: Annotated[int, Meta(ge=1)]
-    quote: Annotated[str, Meta(min_length=SHORTEST_QUOTE, max_length=1000)]
-    why: Annotated[str, Meta(min_length=1, max_length=1000)]
-
-
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    score: int
-    judged: Judged
-    intent: str
-    scope: str
-    concerns: tuple[Concern, ...]
-    model_id: str
-    tokens: int
-
-    @property
-    def reason(self) -> str:
-        """For the author, when this decides."""
-        if not self.concerns:
-            return self.intent
-        first = self.concerns[0]
-        return f"{first.file}:{first.line}: {first.why}"
 
 
 async def judge_skill(files: Files, scan_notes: str) -> Judgement | NotJudged:

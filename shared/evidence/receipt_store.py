@@ -9,7 +9,7 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import Unavailable
-from shared.evidence.judge import Judgement
+from shared.records.judgement import Judgement
 from shared.records.submissions import Submission
 from shared.scanner import Finding, ScanReport
 from shared.storage.documents import encode

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from shared.errors import PlatformError, Refused
-from shared.scanner.file_names import clashes, leads_elsewhere, same_place
+from shared.scanner.file_names import clashes, leaves_its_folder, same_place
 
 MB = 1024 * 1024
 MAX_ARCHIVE = 50 * MB
@@ -362,7 +362,7 @@ def _leads_out(path: str) -> bool:
 
 
 def _is_safe(path: str) -> bool:
-    return not leads_elsewhere(path)
+    return not leaves_its_folder(path)
 
 
 def _shown(path: str) -> str:

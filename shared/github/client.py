@@ -14,8 +14,9 @@ import msgspec
 
 from shared.errors import Refused
 from shared.github.archive import Anomaly, AnomalyKind, ArchiveReader, BrokenOff, Folder, SkillMdReader
-from shared.github.http import GetJson, GitHubHttp, Missing, Quota, RequestCache, api_path
+from shared.github.http import GetJson, GitHubHttp, Missing, RequestCache, api_path
 from shared.github.pins import SharedPins, replayed, unless_refused
+from shared.github.quotas import Quota, Quotas
 from shared.github.repo_cache import RepoCache
 from shared.github.repos import GitHubRepo as GitHubRepo
 from shared.github.repos import RepoAnswer, is_repo_name, no_repo, repo_of_answer
@@ -68,7 +69,7 @@ class GitHub:
     def __init__(
         self, api_url: str, secrets: Secrets, clock: Callable[[], datetime], cache: RepoCache | None = None
     ) -> None:
-        self._http = GitHubHttp(api_url, secrets, clock)
+        self._http = GitHubHttp(api_url, secrets, clock, Quotas(cache.kv, clock) if cache else None)
         self._get_json: GetJson = self._http.get_json
         self._cache = cache
         self._pins = SharedPins(cache, clock) if cache else None
@@ -187,6 +188,12 @@ class GitHub:
         skills = sorted(found, key=lambda skill: skill.path)
         return RepoSkills(skills[:MAX_DISCOVERED], tree.truncated or len(skills) > MAX_DISCOVERED)
 
+    async def require_skill(self, repo: GitHubRepo, commit: str, path: str) -> None:
+        """Refuses a folder without a SKILL.md, where GitHub can list all files."""
+        tree: Tree = await self._once((repo.id, commit), self._snapshot(repo, commit).tree)
+        if not tree.truncated and not any(map(_is_skill_md_of(path), tree.tree)):
+            raise _no_skill(path)
+
     async def read_skill_mds(self, repo: GitHubRepo, commit: str, paths: Collection[str]) -> dict[str, bytes]:
         """These files of a commit, to find a skill by the name in its front matter. From the archive, which its worker
         needs anyway: a request for each file would cost more."""
@@ -219,7 +226,7 @@ class GitHub:
         return (await self._get_json(path, _Ref, missing=empty)).object.sha
 
     async def _find_ref(self, repo: GitHubRepo, kind: str, tree: str) -> "_Ref | None":
-        """Branch names may contain slashes, so only the list of branches tells where the name ends."""
+        """Branch names may contain slashes, so only the list of branches shows where the name ends."""
         path = _in(repo, "git", "matching-refs", kind, tree.partition("/")[0])
         refs = await self._get_json(path, list[_Ref], missing=_no_ref(tree))
         names = (ref for ref in refs if _rest(tree, ref.ref.removeprefix(f"refs/{kind}/")) is not None)

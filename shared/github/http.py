@@ -4,11 +4,9 @@ Permanent errors are `Refused`; transient ones are `Deferred`, with the time of 
 """
 
 import asyncio
-import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
@@ -17,6 +15,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 import msgspec
 
 from shared.errors import Deferred, NeedsPerson, Refused
+from shared.github.quotas import Quota, Quotas
 from shared.settings import GITHUB, find_whole_number, is_loopback
 from shared.storage.secret_store import Secrets, SecretValues
 from shared.telemetry import Watched, measure_percent
@@ -39,24 +38,19 @@ NO_TOKEN = "There is no GitHub token: 60 calls an hour are about 15 submissions.
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
-    limit: int
-    remaining: int
-    resets_at: datetime
-
-
 class GitHubHttp:
     """One session, created on first use, on the event loop that uses it."""
 
-    def __init__(self, api_url: str, secrets: Secrets, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, api_url: str, secrets: Secrets, clock: Callable[[], datetime], quotas: Quotas | None = None
+    ) -> None:
         self._api_url = api_url
         self._api = urlsplit(api_url)
         self.login_url = _login_url(api_url, self._api)
         self._secrets = secrets
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
-        self._quotas: dict[str | None, Quota] = {}  # by token; None: without one
+        self._quotas = quotas or Quotas(None, clock)
 
     async def get_json(self, path: str, type_: type[T], missing: Refused) -> T:
         """Raises `missing` if GitHub responds that it does not exist."""
@@ -105,7 +99,7 @@ class GitHubHttp:
     @property
     def quota(self) -> Quota | None:
         """Of all tokens together, as of their last responses; None: not known yet."""
-        known = [quota for quota in self._quotas.values() if quota.resets_at > self._clock()]
+        known = self._quotas.all_known()
         if not known:
             return None
         limit, remaining = sum(quota.limit for quota in known), sum(quota.remaining for quota in known)
@@ -126,22 +120,18 @@ class GitHubHttp:
 
     def yield_quota_to_workers(self) -> None:
         """Raises Deferred if the remaining quota is reserved for workers."""
-        known = [quota for quota in self._quotas.values() if quota.resets_at > self._clock()]
-        if known and len(known) == len(self._quotas) and all(q.remaining < q.limit * RESERVED for q in known):
+        known = self._quotas.all_known()
+        if self._quotas.are_all_known and all(quota.remaining < quota.limit * RESERVED for quota in known):
             raise self._used_up(min(quota.resets_at for quota in known))
 
-    def _choose(self, secrets: SecretValues) -> str | None:
+    async def _choose(self, secrets: SecretValues) -> str | None:
         """The token with the most left; one that was never used counts as full. Raises Deferred if none has any."""
         tokens: list[str | None] = [*secrets.all_github_tokens] or [None]
-        self._quotas = {token: quota for token, quota in self._quotas.items() if token in tokens}
-        usable = [token for token in tokens if self._left(token) != 0]
+        await self._quotas.refresh(tokens)
+        usable = [token for token in tokens if self._quotas.left(token) != 0]
         if not usable:
-            raise self._used_up(min(self._quotas[token].resets_at for token in tokens))
-        return max(usable, key=self._left)
-
-    def _left(self, token: str | None) -> float:
-        quota = self._quotas.get(token)
-        return math.inf if quota is None or quota.resets_at <= self._clock() else quota.remaining
+            raise self._used_up(self._quotas.resets_at(tokens))
+        return max(usable, key=self._quotas.left)
 
     def down(self, how: str) -> Deferred:
         until = self._clock() + OUTAGE_PAUSE
@@ -173,12 +163,12 @@ class GitHubHttp:
     async def _get_api(
         self, path: str, more: Mapping[str, str] = NO_HEADERS
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
-        token = self._choose(await self._secrets.get())
+        token = await self._choose(await self._secrets.get())
         headers = dict(_API_HEADERS)
         if token:
             headers["authorization"] = f"Bearer {token}"
         async with self._send("GET", f"{self._api_url}{path}", {**headers, **more}) as response:
-            self._note_quota(token, response.headers)
+            await self._note_quota(token, response.headers)
             yield response
 
     @asynccontextmanager
@@ -251,13 +241,14 @@ class GitHubHttp:
             until = now + OUTAGE_PAUSE
         return min(max(until, now + timedelta(seconds=1)), now + LONGEST_QUOTA_WAIT)
 
-    def _note_quota(self, token: str | None, headers: Mapping[str, str]) -> None:
+    async def _note_quota(self, token: str | None, headers: Mapping[str, str]) -> None:
         limit, remaining = (find_whole_number(headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining"))
         resets_at = _time(headers.get("x-ratelimit-reset"))
         if limit is not None and remaining is not None and resets_at is not None:
-            self._quotas[token] = Quota(limit, remaining, min(resets_at, self._clock() + LONGEST_QUOTA_WAIT))
-            left = [100 * quota.remaining / max(quota.limit, 1) for quota in self._quotas.values()]
-            measure_percent(Watched.GITHUB_QUOTA_LEFT, max(left))
+            resets_at = min(resets_at, self._clock() + LONGEST_QUOTA_WAIT)
+            await self._quotas.note(token, Quota(limit, remaining, resets_at))
+            left = [100 * quota.remaining / max(quota.limit, 1) for quota in self._quotas.all_known()]
+            measure_percent(Watched.GITHUB_QUOTA_LEFT, max(left, default=0))
 
     def _moved_to(self, response: "aiohttp.ClientResponse") -> str:
         """The new address of a renamed repository: a path of the same API, nothing else."""

@@ -66,7 +66,7 @@ class SharedFailure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
 
 class RepoCache:
     def __init__(self, kv: KV, content: Content, clock: Callable[[], datetime]) -> None:
-        self._kv = kv
+        self.kv = kv
         self._content = content
         self._clock = clock
 
@@ -101,7 +101,7 @@ class RepoCache:
             if stored and stored.asked_at >= asked_at:
                 return
             try:
-                await self._kv.put(_put(key, entry, expect))
+                await self.kv.put(_put(key, entry, expect))
             except ConditionFailed:
                 continue
             return
@@ -124,7 +124,7 @@ class RepoCache:
 
     async def _read(self, key: Key) -> tuple[CacheEntry | None, Expect | None]:
         """The entry if it is valid, and the condition for writing over what is stored."""
-        doc = await self._kv.get(key)
+        doc = await self.kv.get(key)
         if doc is None:
             return None, ABSENT
         try:
@@ -145,7 +145,7 @@ class RepoCache:
         now = self._clock()
         lease = CacheEntry(revision=uuid.uuid4().hex, asked_at=now, until=now + FETCH_LEASE)
         try:
-            await self._kv.put(_put(key, lease, expect))
+            await self.kv.put(_put(key, lease, expect))
         except ConditionFailed:  # another worker was faster
             return None
         return lease
@@ -169,7 +169,7 @@ class RepoCache:
     async def _settle(self, key: Key, entry: CacheEntry, held: Expect) -> None:
         """This worker has its answer: that the others cannot have it is no reason to fail."""
         try:
-            await self._kv.put(_put(key, entry, held))
+            await self.kv.put(_put(key, entry, held))
         except (ConditionFailed, Unavailable):
             logger.info("an answer of GitHub was not shared", extra={"key": key.pk})
 

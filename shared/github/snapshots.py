@@ -29,7 +29,7 @@ class Tree(msgspec.Struct):
     truncated: bool = False
 
 
-Check = Callable[[Tree], None]  # raises Refused for what no archive is needed to refuse
+TreeCheck = Callable[[Tree], None]  # raises Refused for what no archive is needed to refuse
 Download = Callable[[ArchiveReader, Callable[[bytes], Awaitable[None]]], Awaitable[Folder]]
 
 
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
             return await self.ask_tree()
         return unless_refused(await self.cache.share(self._key, SNAPSHOT_AGE, _tree_in, self._fetch_tree))
 
-    async def read(self, check: Check, new_reader: Callable[[], ArchiveReader]) -> tuple[Tree, Folder]:
+    async def read(self, check: TreeCheck, new_reader: Callable[[], ArchiveReader]) -> tuple[Tree, Folder]:
         """The tree, and what a reader makes of the archive."""
         if self.cache is None:
             tree = await self.ask_tree()
@@ -91,7 +91,7 @@ class Snapshot(NamedTuple):
         return tree, encode(StoredSnapshot(tree))
 
     async def _fetch(
-        self, cache: RepoCache, tree: Tree, check: Check, reader: ArchiveReader
+        self, cache: RepoCache, tree: Tree, check: TreeCheck, reader: ArchiveReader
     ) -> tuple[Folder | Refused, StoredSnapshot]:
         try:
             check(tree)

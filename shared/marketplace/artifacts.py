@@ -34,8 +34,8 @@ async def store_artifacts(name: str, version: str, description: str, files: File
 def get_artifact(version: SkillVersion, packaging: str) -> Artifact:
     """What the version's record says of this packaging."""
     if packaging not in version.artifacts:
-        reason = version.unpackaged or "It has not been packaged yet."
-        raise NotFound(f"Version {version.version} of {version.name} has no {packaging}. {reason}", code="not_packaged")
+        missing = f"Version {version.version} of {version.name} has no {packaging}. {version.why_not_packaged}"
+        raise NotFound(missing, code="not_packaged")
     return version.artifacts[packaging]
 
 

@@ -1,7 +1,7 @@
 """Which clients can list a published skill, and what its author would have to change where one cannot. Pure."""
 
 from shared.records.manifests import YAML, Manifest
-from shared.records.skills import Skill, SkillVersion, full_name, split_name
+from shared.records.skills import NOT_PACKAGED, Skill, SkillVersion, full_name, split_name
 from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM
 
 SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB, MCP = CLIENTS = ("skills", "claude-code", "npm", "clawhub", "mcp")
@@ -24,7 +24,7 @@ def folder_of(skill: Skill) -> str:
 
 
 def described(skill: Skill) -> str:
-    """Its description as lists of clients show it: what its owner tells its users comes first."""
+    """Its description as lists of clients show it: the owner's notice comes first."""
     if skill.notice is None:
         return skill.description
     return f"{skill.notice} {skill.description}"[:SPEC_DESCRIPTION]
@@ -35,7 +35,7 @@ def _of_all(client: str, skill: Skill, version: SkillVersion) -> list[str]:
         return ["It is from another branch or tag than the default one."]
     if _PACKAGINGS[client] in version.artifacts:
         return []
-    return [version.unpackaged or "It has not been packaged yet."]
+    return [version.why_not_packaged]
 
 
 def _of_skills_cli(skill: Skill, manifest: Manifest | None) -> list[str]:
@@ -52,7 +52,7 @@ def _of_claude_code(skill: Skill, manifest: Manifest | None) -> list[str]:
 
 def _of_mcp(skill: Skill, manifest: Manifest | None) -> list[str]:
     if manifest is None:
-        return ["It has not been packaged yet."]
+        return [NOT_PACKAGED]
     problems = [
         _sentence(problem if field == YAML else f"`{field}` {problem}") for field, problem in _deviations(manifest)
     ]

@@ -14,7 +14,14 @@ import msgspec
 from shared.db import get_kv
 from shared.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from shared.marketplace.skill_index import facet_of
-from shared.marketplace.skill_store import ReadSkills, counts_put, read_skills, skill_not_found, write_counts
+from shared.marketplace.skill_store import (
+    ReadSkills,
+    counts_put,
+    read_skills,
+    skill_not_found,
+    unread_skill,
+    write_counts,
+)
 from shared.records.decision import Community, Trust, trust
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.documents import encode, parse_each, stamp
@@ -198,7 +205,7 @@ _OPEN = "report-open"
 async def _read_one(name: str) -> ReadSkills:
     read = await read_skills([name])
     if read.failed or not read.counts:
-        raise Unavailable("The store did not return this skill.")
+        raise unread_skill()
     return read
 
 

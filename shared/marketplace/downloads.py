@@ -13,7 +13,7 @@ from shared.access.signing import sign
 from shared.db import get_kv, now
 from shared.errors import Unavailable
 from shared.marketplace.community import counted_put
-from shared.marketplace.skill_store import read_skills, write_counts
+from shared.marketplace.skill_store import read_skills, unread_skill, write_counts
 from shared.records.skills import Skill
 from shared.storage.kv import ABSENT, Key, Put, Write
 from shared.telemetry import logger
@@ -39,7 +39,7 @@ async def count_download(skill: Skill, version: str, address: str) -> None:
     async def build() -> list[Write]:
         read = await read_skills([skill.name])
         if read.failed or not read.counts:
-            raise Unavailable("The store did not return this skill.")
+            raise unread_skill()
         if await get_kv().get(marker) is not None:  # by a request of the same moment
             return []
         put = Put(marker, "{}", {"expiresAt": expires_at}, ABSENT)

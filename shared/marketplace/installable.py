@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from shared.errors import Unavailable
 from shared.evidence.blocklist import BlockEntry, find_bans
 from shared.marketplace.client_listing import MCP, SKILLS_CLI, find_obstacles_of
 from shared.marketplace.manifest_store import read_manifests
@@ -26,6 +25,7 @@ from shared.marketplace.skill_store import (
     read_skills,
     read_versions,
     skill_not_found,
+    unread_skill,
 )
 from shared.records.manifests import Manifest
 from shared.records.skills import Skill, SkillVersion
@@ -82,7 +82,7 @@ async def find_recorded(names: Sequence[str]) -> list[Skill]:
     """Also those that are blocked or deleted."""
     read = await read_skills(filter(is_usable_name, names), with_counts=False)
     if read.failed:
-        raise Unavailable("The store did not return this skill.")
+        raise unread_skill()
     return list(read.skills.values())
 
 

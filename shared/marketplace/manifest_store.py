@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import msgspec
 
 from shared.db import get_kv
-from shared.errors import Unavailable
 from shared.marketplace.conformance import check_conformance
+from shared.marketplace.skill_store import read_for_versions
 from shared.records.manifests import FileDigest, Manifest
 from shared.records.skills import sort_key, split_name
 from shared.storage.content import Files
@@ -48,12 +48,7 @@ async def find_manifest(name: str, version: str) -> Manifest | None:
 
 
 async def read_manifests(versions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Manifest]:
-    """Those that there are, by name and version."""
-    keys = {manifest_key(name, version): (name, version) for name, version in versions}
-    read = await get_kv().get_many(keys)
-    if read.failed:
-        raise Unavailable("Not all of these versions could be read.")
-    return {keys[key]: _MANIFEST.decode(doc) for key, doc in read.found.items()}
+    return await read_for_versions(versions, manifest_key, _MANIFEST)
 
 
 def _folder(name: str) -> str:

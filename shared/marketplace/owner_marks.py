@@ -17,7 +17,7 @@ from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Key, Put, Write
 from shared.submissions.submission_store import commit, find_submission
 
-# Why something was undone is for the audit log: what is told is public.
+# Why something was undone is for the audit log: events are public.
 RESTORED = "Its owner restored it."
 UNDEPRECATED = "Its owner undid the deprecation."
 
@@ -27,7 +27,7 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel"):
 
     from_name: str
     to_name: str
-    # Of the proven repository: who registers its name anew does not inherit the skill. None: of an older release.
+    # Of the proven repository: a new owner of its name does not inherit the skill. None: of an older release.
     repo_id: int | None = None
 
 
@@ -45,9 +45,9 @@ async def restore_skill(skill: Skill, also: Sequence[Write]) -> Skill:
 
 async def deprecate_skill(skill: Skill, sentence: str, successor: str | None, also: Sequence[Write]) -> Skill:
     """Again with another sentence or successor replaces them."""
-    told = f"{sentence.rstrip('.')}. Use {successor} instead." if successor else sentence
+    notice = f"{sentence.rstrip('.')}. Use {successor} instead." if successor else sentence
     deprecated = Deprecation(sentence, now(), successor)
-    return await _change(skill, EventType.DEPRECATED, told, also, deprecated=deprecated)
+    return await _change(skill, EventType.DEPRECATED, notice, also, deprecated=deprecated)
 
 
 async def undeprecate_skill(skill: Skill, also: Sequence[Write]) -> Skill:
@@ -66,9 +66,9 @@ async def transfer_skill(
 
 async def _transfer(skill: Skill, to_name: str, repo_id: int, target: Skill | None, also: Sequence[Write]) -> Skill:
     after = next_record(skill, transferred_to=to_name)
-    told = event_puts(skill_event(after, EventType.TRANSFERRED, now(), f"Transferred to {to_name}."))
+    events = event_puts(skill_event(after, EventType.TRANSFERRED, now(), f"Transferred to {to_name}."))
     transfer = _transfer_put(Transfer(skill.name, to_name, repo_id))
-    writes: list[Write] = [*skill_writes(skill, after), *told, *also, transfer]
+    writes: list[Write] = [*skill_writes(skill, after), *events, *also, transfer]
     if target:
         writes += skill_writes(target, next_record(target, transferred_from=skill.name))
     submission = await find_submission(skill.submission_id)
@@ -93,8 +93,8 @@ _TRANSFER = msgspec.json.Decoder(Transfer)
 async def _change(skill: Skill, type_: EventType, reason: str, also: Sequence[Write], **set_: object) -> Skill:
     async def change(before: Skill) -> Skill:
         after = next_record(before, **set_)
-        told = event_puts(skill_event(after, type_, now(), reason))
-        await transact_change([*skill_writes(before, after), *told, *also])
+        events = event_puts(skill_event(after, type_, now(), reason))
+        await transact_change([*skill_writes(before, after), *events, *also])
         return after
 
     return await despite_upkeep(skill, change)

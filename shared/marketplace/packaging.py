@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.records.skills import npm_name_of, split_name
-from shared.scanner.file_names import clashes, leads_elsewhere
+from shared.scanner.file_names import clashes, leaves_its_folder
 from shared.storage.content import Files
 
 TGZ, ZIP, NPM = "tgz", "zip", "npm"
@@ -49,7 +49,7 @@ def package(name: str, version: str, description: str, files: Files) -> Packaged
 
 
 def why_unsafe(files: Files) -> str:
-    unsafe = [*filter(leads_elsewhere, files), *clashes(files)]
+    unsafe = [*filter(leaves_its_folder, files), *clashes(files)]
     return f"The name of the file {unsafe[0][:80]!r} means another place on some systems." if unsafe else ""
 
 

@@ -313,7 +313,7 @@ def _skill_of(submission: Submission, publication: _Publication) -> Skill:
 
 
 def _is_still_held(current: Skill | None, submission: Submission) -> bool:
-    """Content of the repository that lost its name may be approved after that: the name has not come back by it."""
+    """Content of the repository that lost its name may be approved after that: this does not restore the name."""
     return current is not None and current.changed_hands and current.repo_id == submission.repo_id
 
 

@@ -61,7 +61,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_check_at: datetime
     record_version: int = 1
     etag: str | None = None  # of GitHub's answer about the repository
-    applied: str | None = None  # what the skills of the repository were last told: its id, or that it is gone
+    applied: str | None = None  # to the skills of the repository: its id, or that it is gone
 
 
 class SweptRepo(NamedTuple):
@@ -69,7 +69,7 @@ class SweptRepo(NamedTuple):
 
     health: RepoHealth
     requests: int
-    is_new: bool  # it is another repository than the skills were last told, or it is gone, or back
+    is_new: bool  # it is not the repository that was applied to the skills, or it is gone, or back
     record: _Record
 
 
@@ -99,21 +99,21 @@ async def sweep_repo(source: str, has_token: bool) -> SweptRepo:
     after = _Record(
         health=health, next_check_at=at + REPO_HEALTH_AGE, record_version=version, etag=etag, applied=applied
     )
-    return SweptRepo(health, requests, _told(health) != applied, after)
+    return SweptRepo(health, requests, _fingerprint(health) != applied, after)
 
 
 async def store_swept(swept: SweptRepo) -> None:
-    """After the skills were told: a crash before this has the next tick tell them again."""
-    record = msgspec.structs.replace(swept.record, applied=_told(swept.health))
+    """After the skills were updated: a crash before this has the next tick update them again."""
+    record = msgspec.structs.replace(swept.record, applied=_fingerprint(swept.health))
     version = record.record_version
     expect: Expect = {"recordVersion": version - 1} if version > 1 else ABSENT
     try:
         await get_kv().put(Put(_key(record.health.source), encode(record), {"recordVersion": version}, expect))
-    except ConditionFailed:  # a page asked GitHub at the same moment: the next look tells the skills
+    except ConditionFailed:  # a page asked GitHub at the same moment: the next look updates the skills
         logger.info("repository health was refreshed meanwhile", extra={"source": record.health.source})
 
 
-def _told(health: RepoHealth) -> str:
+def _fingerprint(health: RepoHealth) -> str:
     return "gone" if health.status is RepoStatus.OFFLINE else str(health.repo_id)
 
 

@@ -1,4 +1,4 @@
-"""Changes behind our back: repositories of published skills are looked at again, each once however many skills it has.
+"""Changes outside the platform: repositories of published skills are checked again, each once for all its skills.
 A tick is bounded by its limit, by its time, and by a fifth of GitHub's quota; what is left is due at the next one."""
 
 import asyncio
@@ -201,7 +201,7 @@ def _writes(before: Skill, after: Skill, source: str) -> list[Write]:
 
 
 async def _enrol(state: SweepState) -> tuple[SweepState, int]:
-    """Skills that an older release published have nobody watching their repositories yet: a page of them in a tick."""
+    """The repositories of skills that an older release published are not watched yet: a page of them in a tick."""
     if state.is_enrolled:
         return state, 0
     names, position = await get_page_of_names(state.enrolled_until, ENROLLED_AT_ONCE)

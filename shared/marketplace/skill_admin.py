@@ -38,13 +38,13 @@ from shared.submissions.submission_store import commit, find_submission
 Result = TypeVar("Result")
 CHANGED = "changed_meanwhile"
 ATTEMPTS = 3
-# What upkeep writes to a skill (indexing, packaging, a rescan that found nothing worse); nobody decides by it.
+# What upkeep writes to a skill (indexing, packaging, a rescan that found nothing worse); no decision depends on it.
 UPKEEP = {"record_version": 0, "unindexed_since": None, "rule_set": None, "verdict": None, "score": None}
 
 
 async def despite_upkeep(skill: Skill, act: Callable[[Skill], Awaitable[Result]]) -> Result:
-    """Repeats what failed because upkeep wrote the record at the same time. It is still refused if somebody else made a
-    decision or the content is new."""
+    """Repeats what failed because upkeep wrote the record at the same time. It is still refused if another decision was
+    made or the content is new."""
     for _ in range(ATTEMPTS):
         try:
             return await act(skill)
@@ -239,15 +239,15 @@ async def _mark(
     # Another version may become current, and the blocklist may name its content.
     unlisted = await unlisted_checks(block_target(after)) if not after.is_yanked and not skill.is_blocked else []
     requests = await _requests_after(skill, after)
-    told = event_puts(_marking_event(after, marked))
-    await transact_change([*skill_writes(skill, after), version_update(marked), *unlisted, *requests, *told, *also])
+    events = event_puts(_marking_event(after, marked))
+    await transact_change([*skill_writes(skill, after), version_update(marked), *unlisted, *requests, *events, *also])
     if after.unindexed_since:
         await try_to_index(after)
     return after
 
 
 def _marking_event(skill: Skill, version: SkillVersion) -> RepoEvent | None:
-    """Its owner is told of a yank by an operator too."""
+    """Its owner is notified of a yank by an operator too."""
     by = "its owner" if version.yanked_by else "an operator"
     type_, reason = EventType.VERSION_RESTORED, "It can be installed again."
     if version.is_yanked:

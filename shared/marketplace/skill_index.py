@@ -16,6 +16,7 @@ from shared.marketplace.skill_store import (
     counts_put,
     facet_partition,
     read_skills,
+    skill_name_in,
     skill_put,
     write_counts,
 )
@@ -140,7 +141,7 @@ async def try_to_index(skill: Skill, may_have_moved: bool = True) -> None:
 async def get_unindexed(at: datetime, limit: int) -> list[str]:
     """The names of skills whose words should have been written by now, at most one more than the limit."""
     due = await query_shards(get_kv(), Query("due:unindexed", "due", before=stamp(at), limit=limit + 1))
-    return [row.key.pk.removeprefix("skill:") for row in due.rows[: limit + 1]]
+    return [skill_name_in(row.key) for row in due.rows[: limit + 1]]
 
 
 async def _follow_category(skill: Skill) -> None:

@@ -4,7 +4,7 @@ shape. It decides nothing: shared/marketplace/publishing.py and skill_admin.py d
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ from shared.timing import STORE_BUDGET, STUCK_THRESHOLD, attempts_within
 
 LONGEST_NAME = 500  # in any script it fits a key
 MAX_CANDIDATES = 20  # of a short name that several skills have
+T = TypeVar("T")
 UPLOADS_OWNER = "uploads"  # a place, not a person: uploads have nothing else in common
 
 
@@ -81,7 +82,7 @@ async def get_skill_with_counts(name: str) -> tuple[Skill, SkillCounts | None]:
     matches = SlugMatches([name], False, False) if is_full else await find_names_by_slug(name, MAX_CANDIDATES)
     read = await read_skills(matches.names)
     if read.failed:
-        raise Unavailable("The store did not return this skill.")
+        raise unread_skill()
     deleted = {skill.name.lower() for skill in read.skills.values() if skill.is_deleted}
     left = [name for name in matches.names if name.lower() not in deleted]
     if len(left) > 1 or matches.has_more:
@@ -155,6 +156,11 @@ def skill_key(name: str) -> Key:
     return Key(f"skill:{name.lower()}")
 
 
+def skill_name_in(key: Key) -> str:
+    """In lower case."""
+    return key.pk.removeprefix("skill:")
+
+
 def decode_skill(doc: str) -> Skill:
     return _SKILL.decode(doc)
 
@@ -203,12 +209,18 @@ async def get_version(name: str, version: str) -> SkillVersion:
 
 
 async def read_versions(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], SkillVersion]:
-    """Those that there are, by the name of the skill and the version, in one round trip."""
-    keys = {version_key(name, version): (name, version) for name, version in wanted}
+    return await read_for_versions(wanted, version_key, _VERSION)
+
+
+async def read_for_versions(
+    wanted: Iterable[tuple[str, str]], key_of: Callable[[str, str], Key], decoder: msgspec.json.Decoder[T]
+) -> dict[tuple[str, str], T]:
+    """What is stored for them, by the name of the skill and the version, in one round trip."""
+    keys = {key_of(name, version): (name, version) for name, version in wanted}
     read = await get_kv().get_many(keys)
     if read.failed:
         raise Unavailable("Not all of these versions could be read.")
-    return {keys[key]: _VERSION.decode(doc) for key, doc in read.found.items()}
+    return {keys[key]: decoder.decode(doc) for key, doc in read.found.items()}
 
 
 def version_put(version: SkillVersion) -> Put:
@@ -363,6 +375,10 @@ def _ambiguous(name: str, candidates: Sequence[str], has_more: bool) -> Conflict
 
 def _deleted(name: str) -> NotFound:
     return NotFound(f"The skill {name[:80]!r} was deleted. Its name is not used again.", code="skill_deleted")
+
+
+def unread_skill() -> Unavailable:
+    return Unavailable("The store did not return this skill.")
 
 
 def skill_not_found(name: str) -> NotFound:

@@ -15,7 +15,8 @@ from shared.errors import ConditionFailed, Conflict, InvalidRequest
 from shared.evidence.appeal_store import answering_writes, get_appeal, opening_writes
 from shared.evidence.receipt_store import Receipt, deciding_places, find_receipt
 from shared.moderation.owner_decisions import get_owned_submission
-from shared.moderation.submission_decisions import approve, requeue, role_for
+from shared.moderation.review_claims import claim_guard
+from shared.moderation.submission_decisions import approve, requeue
 from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
 from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
 from shared.records.owners import Owner
@@ -56,9 +57,9 @@ async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Obj
         points=_points_of(objections, receipt),
     )
     audit = audit_put(owner, "appeal", submission.id, f"{len(appeal.points)} points")
-    told = event_puts(_event_of(appeal, submission))
+    events = event_puts(_event_of(appeal, submission))
     try:
-        await get_kv().transact(lambda: [*opening_writes(appeal), *told, audit])
+        await get_kv().transact(lambda: [*opening_writes(appeal), *events, audit])
     except ConditionFailed as error:
         raise Conflict(
             "There is an open appeal about this content. Wait for its answer.", code="appeal_open"
@@ -83,7 +84,8 @@ async def answer_appeal(
     receipt = await find_receipt(submission)
     try:
         if not _is_cleared(submission, receipt, after):
-            await get_kv().transact(lambda: writes)
+            guard = await claim_guard(submission.id, by, ends=False)
+            await get_kv().transact(lambda: [*writes, guard])
         elif receipt is None:
             await requeue(submission.id, by, text, submission.version, also=writes)
         else:  # exactly what was compared with the appeal, not what was submitted a moment later
@@ -91,11 +93,6 @@ async def answer_appeal(
     except ConditionFailed as error:
         raise Conflict("It has changed since you viewed it. Review it again.", code="changed_meanwhile") from error
     return after
-
-
-def role_to_answer(submission: Submission) -> str:
-    """Upholding is for reviewers; overturning is an approval, and needs the role for that."""
-    return role_for(submission)
 
 
 def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
@@ -111,7 +108,7 @@ def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
 
 def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal) -> bool:
     """Nothing that decided is left. New content since is another question. A rule that is wrong about one file may be
-    right about the next one, so each file counts; and of findings that were not kept, nobody said anything."""
+    right about the next one, so each file counts; and findings that were not kept were not appealed."""
     if submission.state not in APPEALABLE or submission.content_hash != appeal.content_hash:
         return False
     right = {(point.rule, point.path) for point in appeal.overturned}

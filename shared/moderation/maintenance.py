@@ -29,6 +29,7 @@ from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Check, Delete, Put, Write
 from shared.storage.secret_store import AdminToken
 from shared.submissions.counters import count_skill
+from shared.submissions.data_version import note_finished
 from shared.telemetry import logger
 
 
@@ -52,30 +53,29 @@ async def repair_counters(by: AdminToken, why: str, run_id: str | None = None) -
 
 
 async def rebuild(by: AdminToken, why: str, after: str | None = None) -> RebuildProgress:
-    """One page of the search indexes. Audited where it starts, not page by page."""
-    require_role(by, "admin")
-    reason = reason_of(why)
-    if after is None:
-        audit = audit_put(by, "rebuild index", "the search indexes of skills and submissions", reason)
-        await get_kv().transact(lambda: [audit])
-    return await rebuild_index(after)
+    """One page of the search indexes."""
+    await _begin(by, "rebuild index", "the search indexes of skills and submissions", why, after)
+    page = await rebuild_index(after)
+    await _note_end("rebuild-index", page)
+    return page
 
 
 async def package_versions(by: AdminToken, why: str, after: str | None = None) -> BackfillProgress:
-    """One page of what an older release published. Audited where it starts, not page by page."""
-    require_role(by, "admin")
-    reason = reason_of(why)
-    if after is None:
-        audit = audit_put(by, "build artifacts", "versions of an older release", reason)
-        await get_kv().transact(lambda: [audit])
-    return await build_artifacts(after)
+    """One page of what an older release published."""
+    await _begin(by, "build artifacts", "versions of an older release", why, after)
+    page = await build_artifacts(after)
+    await _note_end("build-artifacts", page)
+    return page
+
+
+async def _note_end(job: str, page: RebuildProgress | BackfillProgress) -> None:
+    if page.next_position is None and not page.failed:
+        await note_finished(job)
 
 
 async def migrate_slugs(by: AdminToken, why: str) -> list[str]:
     """Skills under a bare slug of an older release get their full name. Returns those names."""
-    require_role(by, "admin")
-    audit = audit_put(by, "migrate skill slugs", "skills under a bare slug", reason_of(why))
-    await get_kv().transact(lambda: [audit])
+    await _begin(by, "migrate skill slugs", "skills under a bare slug", why)
     return await migrate_skill_slugs()
 
 
@@ -114,14 +114,21 @@ async def revoke_token(wanted: str, by: AdminToken, why: str, even_mine: bool = 
     return revocation
 
 
+async def _begin(by: AdminToken, action: str, subject: str, why: str, after: str | None = None) -> None:
+    """Audited where it starts, not page by page."""
+    require_role(by, "admin")
+    audit = audit_put(by, action, subject, reason_of(why))
+    if after is None:
+        await get_kv().transact(lambda: [audit])
+
+
 async def _rename(skill: Skill, name: str) -> bool:
     """In one transaction if it fits. More versions are copied first and deleted last: in between, and after a crash,
     the skill is under one name or the other with all its versions."""
     versions = await get_versions(skill.name)
     copies = [version_put(msgspec.structs.replace(version, name=name)) for version in versions]
-    leftovers = [
-        Delete(version_key(skill.name, version.version), {"pk": f"version:{skill.name}"}) for version in versions
-    ]
+    old_keys = [version_key(skill.name, version.version) for version in versions]
+    leftovers = [Delete(key, {"pk": key.pk}) for key in old_keys]
     renamed = msgspec.structs.replace(skill, name=name, unindexed_since=now())
     writes: list[Write] = [
         skill_put(renamed, ABSENT),

@@ -109,10 +109,10 @@ async def restore(name: str, owner: Owner, why: str, version: str | None = None)
 
 async def deprecate(name: str, owner: Owner, sentence: str, successor: str | None = None) -> Skill:
     """It can still be installed; clients show the sentence and the successor, which must be published here."""
-    told = reason_of(sentence)
+    notice = reason_of(sentence)
     skill = await get_owned_skill(name, owner)
-    audit = _about(owner, "deprecate", skill, None, told)
-    return await owner_marks.deprecate_skill(skill, told, await _successor_of(skill, successor), [audit])
+    audit = _about(owner, "deprecate", skill, None, notice)
+    return await owner_marks.deprecate_skill(skill, notice, await _successor_of(skill, successor), [audit])
 
 
 async def undeprecate(name: str, owner: Owner, why: str) -> Skill:

@@ -31,7 +31,8 @@ from shared.submissions.counters import (
     get_changed_skills,
     share_of,
 )
-from shared.submissions.submission_store import get_moved, get_page_of_ids, get_submissions_fresh
+from shared.submissions.feed_store import get_moved
+from shared.submissions.submission_store import get_page_of_ids, get_submissions_fresh
 from shared.timing import API_TIMEOUT, FEED_TTL, seconds_left
 
 RECORDS_PER_PAGE = 1000

@@ -18,6 +18,7 @@ from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_wr
 from shared.marketplace.publishing import publish
 from shared.marketplace.skill_admin import block_target, blocked, despite_upkeep, unblock_skill, unblocked
 from shared.marketplace.skill_store import find_skill, get_skill, skill_writes, unchanged_check
+from shared.moderation.review_claims import claim_guard
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
 from shared.storage.kv import Write
@@ -116,7 +117,8 @@ async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None
         raise Conflict("It is not blocked, so there is nothing to lift.", code="not_blocked")
     skill = await _published(submission)
     if skill and skill.is_blocked and skill.content_hash == submission.content_hash:
-        await unblock_skill(skill.name, reason, f"admin:{by.name}", [audit_put(by, "unblock", submission.id, reason)])
+        also = [audit_put(by, "unblock", submission.id, reason), await claim_guard(submission.id, by)]
+        await unblock_skill(skill.name, reason, f"admin:{by.name}", also)
         return await get_submission(submission.id)
     also = [*await lifting_writes(_block_target(submission, skill)), *_lift(skill)[1]]
     reopened = await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also)
@@ -197,7 +199,8 @@ async def retry_dead_letter(letter_id: str, by: AdminToken, why: str) -> Submiss
     if submission.state in CATEGORIES["published"]:
         raise Conflict("Its submission was published since. Discard the letter instead.", code="illegal_move")
     audit = audit_put(by, "retry dead letter", submission.id, reason)
-    return await send_or_leave_to_scan(await _commit(_reopened(submission, by, reason), [deletion_of(letter), audit]))
+    writes: list[Write] = [deletion_of(letter), audit, await claim_guard(submission.id, by)]
+    return await send_or_leave_to_scan(await _commit(_reopened(submission, by, reason), writes))
 
 
 async def retry_dead_letters(
@@ -241,7 +244,7 @@ async def rescan_skill(name: str, by: AdminToken, why: str) -> "Rescanned":
 
 
 async def rescan_all(by: AdminToken, why: str) -> "RescanReport":
-    """What the daily schedule does, as far as there is time now; `more`: something is left."""
+    """The same round as that of the schedule, as far as there is time now; `more`: something is left."""
     from shared.verification.rescan import rescan_published
 
     require_role(by, "admin")
@@ -309,7 +312,8 @@ async def _decide(
     change_at = _reopened(submission, by, reason)
     if to != State.RECEIVED:
         change_at = _moved(submission, to, by, reason, set_)
-    moved = await _commit(change_at, [audit_put(by, action, submission.id, reason), *also])
+    guard = await claim_guard(submission.id, by)
+    moved = await _commit(change_at, [audit_put(by, action, submission.id, reason), guard, *also])
     logger.info("decided by a person", extra={"submission": submission.id, "action": action, "by": by.name})
     return moved
 

@@ -47,7 +47,7 @@ class QueuedEvent(msgspec.Struct, frozen=True):
 
 class DispatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sent: int  # to the queue
-    unwanted: int  # nobody set a webhook for them
+    unwanted: int  # no webhook is set for them
     postponed: int
     more: bool
 

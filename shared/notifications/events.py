@@ -66,7 +66,7 @@ class StoredEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     """With what became of its delivery."""
 
     event: RepoEvent
-    due_at: datetime | None = None  # None: delivered, failed for good, or nobody wanted it
+    due_at: datetime | None = None  # None: delivered, failed for good, or no webhook is set
     attempts: int = 0
     delivered_at: datetime | None = None
     failed_at: datetime | None = None  # for good

@@ -1,4 +1,4 @@
-"""Where an owner wants to be told: one webhook for each repository, under its numeric id. The secret that signs what is
+"""The webhooks of owners: one for each repository, under its numeric id. The secret that signs what is
 sent is derived, not stored: it is shown once, and a new address has a new one."""
 
 import secrets
@@ -57,8 +57,8 @@ async def find_target(repo_id: int) -> WebhookTarget | None:
 
 
 async def find_targets(events: Iterable[RepoEvent]) -> dict[str, WebhookTarget]:
-    """By the id of the event, in two reads. By the numeric id of the repository: who registers its name anew is told
-    nothing about the skills of the one before. What was decided before the id was known goes by the name."""
+    """By the id of the event, in two reads. By the numeric id of the repository: a new repository of the same
+    name gets nothing about the skills of the one before. What was decided before the id was known goes by the name."""
     events = list(events)
     names = {_name_key(event.repo): event.repo for event in events if event.repo_id is None}
     named = await _read(names)

@@ -183,7 +183,8 @@ def _held(what: str, because: str, parked_by: str) -> Ruling:
 
 
 def _say(what: str, because: str) -> str:
-    return f"{what}: {because}" if because else f"{what}."
+    """The cause first: in a list it is what tells one submission from the next."""
+    return f"{because.rstrip('.')}. {what}." if because else f"{what}."
 
 
 def _community_points(community: Community) -> int:

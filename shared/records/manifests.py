@@ -28,7 +28,3 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     front_matter: Mapping[str, Any] | None = None  # as YAML reads it; None: JSON has no form for it
     deviations: tuple[Deviation, ...] = ()
     files: tuple[FileDigest, ...] = ()  # empty: too many for a record
-
-    @property
-    def conforms(self) -> bool:
-        return self.front_matter is not None and not self.deviations

@@ -1,4 +1,4 @@
-"""Who owns what: an owner is a repository whose write access somebody has proven. Pure: no clock, no store."""
+"""Who owns what: an owner is a repository with proven write access. Pure: no clock, no store."""
 
 from typing import NamedTuple
 

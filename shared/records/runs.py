@@ -35,7 +35,7 @@ class RunHistory(NamedTuple):
 
 
 def split_runs(history: Sequence[HistoryEntry]) -> list[RunHistory]:
-    """The oldest first. Also of what an older release stored: a history always told where a run begins."""
+    """The oldest first. Also of what an older release stored: every history shows where a run begins."""
     starts = [n for n, entry in enumerate(history) if _begins_run(entry)]
     ends = [*starts[1:], len(history)]
     return [RunHistory(n, history[start:end]) for n, (start, end) in enumerate(zip(starts, ends, strict=True), 1)]
@@ -48,5 +48,5 @@ def ends_run(change: Change) -> bool:
 
 
 def _begins_run(entry: HistoryEntry) -> bool:
-    """A retry within a run comes back to RECEIVED too, but from an active state."""
+    """A retry within a run returns to RECEIVED too, but from an active state."""
     return entry.to_state is State.RECEIVED and entry.from_state not in ACTIVE_STATES

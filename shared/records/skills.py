@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 LONGEST_NPM_NAME = 214
+NOT_PACKAGED = "It has not been packaged yet."
 
 
 class Deprecation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What its owner tells those who have it installed."""
+    """The owner's notice to those who have it installed."""
 
     sentence: str
     at: datetime
@@ -177,6 +178,10 @@ class SkillVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     artifacts: dict[str, Artifact] = {}  # by packaging; empty for what an older release published, until it is built
     unpackaged: str = ""  # why a packaging is missing although the others were built
     attestation: str = ""  # the sha256 of its signed receipt
+
+    @property
+    def why_not_packaged(self) -> str:
+        return self.unpackaged or NOT_PACKAGED
 
 
 def run_url(version: SkillVersion) -> str:

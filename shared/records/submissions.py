@@ -104,7 +104,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     version: int = 1  # rises with every write
     fence: int = 0  # rises with every claim: a holder of an older one changes nothing
     seq: int = 1  # of the newest history entry
-    run: int = 0  # which of its runs this is; 0: an older release accepted it, and only the history tells
+    run: int = 0  # which of its runs this is; 0: an older release accepted it, and only the history shows it
+    run_at: datetime | None = None  # when this run began; None for the first, which began when it was created
     run_seq: int = 1  # of the history entry that began this run; evidence that runs do not share is stored under it
     # Rises with every claim and every wait: messages of an earlier generation are superseded.
     generation: int = msgspec.field(default=0, name="turn")
@@ -164,7 +165,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_stat
     from_state: State | None
     to_state: State
     reason: str | None
-    actor: str  # system | worker | recovery | admin:<name> | owner:<owner>/<repo>
+    actor: str  # system | worker | recovery | uploader | admin:<name> | owner:<owner>/<repo>
 
 
 class Change(NamedTuple):
@@ -249,7 +250,7 @@ def claim(
 
 def reopen(submission: Submission, actor: str, now: datetime, reason: str, **set_: Any) -> Change:
     """Back to the start with a full set of attempts: a new run, which shows no evidence of the one before."""
-    numbers = {"run": submission.run and submission.run + 1, "run_seq": submission.seq + 1}
+    numbers = {"run": submission.run and submission.run + 1, "run_seq": submission.seq + 1, "run_at": now}
     return move(submission, S.RECEIVED, actor, now, reason, **(_NEW_RUN | numbers | set_))
 
 

@@ -20,7 +20,7 @@ from shared.scanner.context import (
 from shared.scanner.cues import LOADS_STARTER, STARTS_PROGRAMS
 from shared.scanner.media import MEDIA_SUFFIXES
 from shared.scanner.remote_commands import RUNNERS, base, last_name, runs_input, started_paths, unwrapped
-from shared.scanner.shell_commands import HOLE, Command, Pipeline, logical_lines, parse
+from shared.scanner.shell_commands import HOLE, Command, CommandPipeline, logical_lines, parse
 from shared.scanner.syntax import language_of_file, without_literals
 
 _MEDIA = frozenset(MEDIA_SUFFIXES)
@@ -129,14 +129,14 @@ class SkillCode:
                     self._read_pipeline(pipeline, variables)
         code = _code_in(layout)
         self._copies += [(last_name(of), last_name(to)) for of, to in _COPY_CALL.findall(code)]
-        told = isinstance(layout, MarkdownLayout) and self._tells(layout.text)
-        self.runs_any = self.runs_any or told or _IN_CODE.search(code) is not None
+        instructed = isinstance(layout, MarkdownLayout) and self._instructs(layout.text)
+        self.runs_any = self.runs_any or instructed or _IN_CODE.search(code) is not None
 
-    def _tells(self, text: str) -> bool:
+    def _instructs(self, text: str) -> bool:
         named = (match[1].lower() in self._folders for match in _ALL_OF_FOLDER.finditer(text))
         return _PICTURES_OBEYED.search(text) is not None or any(named)
 
-    def _read_pipeline(self, pipeline: Pipeline, variables: Variables) -> None:
+    def _read_pipeline(self, pipeline: CommandPipeline, variables: Variables) -> None:
         is_fed = False  # by a file whose name is computed
         of: list[str] = []
         for stage in pipeline:

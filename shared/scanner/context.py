@@ -80,7 +80,7 @@ class Place(msgspec.Struct, frozen=True):
     kinds: frozenset[str]
     excuse: Excuse = Excuse.NONE
     quoted: bool = False  # a quotation; means nothing for commands, which are full of quotes
-    told: bool = False  # the sentence, or the comment, tells the reader to run it
+    is_instructed: bool = False  # the sentence, or the comment, instructs the reader to run it
 
     @property
     def documented(self) -> bool:
@@ -174,7 +174,7 @@ class ScriptLayout(TextLayout):
             return Place(self.kinds, quoted=_is_quoted(before))
         if self._strings_are_data and self._syntax.is_string(span, self.lines):
             before = self.lines[span.line - 1][max(0, span.column - 1 - WINDOW) : span.column - 1]
-            return Place(self.kinds, Excuse.DATA, told=tells_to_run(before))
+            return Place(self.kinds, Excuse.DATA, is_instructed=instructs_to_run(before))
         return Place(self.kinds)
 
 
@@ -226,7 +226,7 @@ class MarkdownLayout(TextLayout):
         before = text[max(0, span.column - 1 - WINDOW) : span.column - 1]
         syntax = self._fence_syntax(index, block)
         if syntax.is_comment(span, self.lines):
-            return Place(block.kinds, Excuse.COMMENT, told=tells_to_run(before))
+            return Place(block.kinds, Excuse.COMMENT, is_instructed=instructs_to_run(before))
         if block.language == "shell" and syntax.is_string(span, self.lines) and is_searched_for(text, span):
             return Place(block.kinds, Excuse.COMMENT)
         if block.kinds == PLAIN and BULLET.match(text[:200]):
@@ -262,7 +262,7 @@ class MarkdownLayout(TextLayout):
             (COMMAND if in_code else PROSE) | PROSE,
             excuse if around or itself else Excuse.NONE,
             quoted=in_code or _is_quoted(before),
-            told=tells_to_run(clause),
+            is_instructed=instructs_to_run(clause),
         )
 
     def _head_of_table(self, line: int) -> str:
@@ -343,7 +343,7 @@ def _lead_in_warns(lines: list[str], fence_line: int) -> bool:
     return any(BAD_EXAMPLE.search(text[:400]) for text in above[-2:])
 
 
-def tells_to_run(before: str) -> bool:
+def instructs_to_run(before: str) -> bool:
     """The words before a command ask for it to be run, and do not forbid it."""
     orders = [match.start() for match in RUN.finditer(before)]
     return bool(orders) and not FORBIDS.search(before[max(0, orders[-1] - 30) : orders[-1]])

@@ -84,7 +84,7 @@ def _with(*needles: str) -> Callable[[str], bool]:
 
 
 def _with_joint(joint: bytes) -> Callable[[str], bool]:
-    """Two strings with a mark between them, which is a plus for a dot, and perhaps white space."""
+    """Two strings with a mark between them, which is a plus for a dot, and optional white space."""
     return lambda text: joint in text.encode("utf-8", "surrogatepass").translate(_JOINTS, _NO_JOINTS)
 
 

@@ -1,7 +1,7 @@
 """Directives: sentences that order a deed, rather than describe, forbid or quote it.
 
-A pattern of a rule finds a deed and its object. Here the sentence around it says whether it is an order (`told`), and
-the addresses in it, or right below it, who is at the other end (`listener`).
+A pattern of a rule finds a deed and its object. Here the sentence around it says whether it is an order (`is_order`),
+and the addresses in it, or right below it, who is at the other end (`listener`).
 """
 
 import re
@@ -62,7 +62,7 @@ def find_directives(hits: Iterable[Hit], texts: Iterable[TextFile], skill: Skill
 
 def _is_directive(hit: Hit, lines: list[str], skill: SkillIdentity) -> bool:
     rule = hit.rule
-    if rule.told and not is_order(before_in_sentence(lines, hit.line, hit.column)):
+    if rule.is_order and not is_order(before_in_sentence(lines, hit.line, hit.column)):
         return False
     if rule.listener == "stranger":
         return any(is_stranger(host) for host in _listeners(hit, lines, skill))

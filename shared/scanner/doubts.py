@@ -15,7 +15,7 @@ def doubted(hits: list[Hit], texts: list[TextFile]) -> list[Hit]:
     if not commented or not SkillCode(((file.path, file.original) for file in texts), ()).runs_made_text:
         return hits
     return [
-        msgspec.structs.replace(hit, place=msgspec.structs.replace(hit.place, excuse=Excuse.LESSON, told=True))
+        msgspec.structs.replace(hit, place=msgspec.structs.replace(hit.place, excuse=Excuse.LESSON, is_instructed=True))
         if id(hit) in commented
         else hit
         for hit in hits

@@ -37,7 +37,7 @@ def same_place(path: str) -> str:
     return "/".join(map(_same_name, path.replace("\\", "/").split("/")))
 
 
-def leads_elsewhere(path: str) -> bool:
+def leaves_its_folder(path: str) -> bool:
     """Out of its folder on some system, or to a name that cannot be shown."""
     return bool(_UNSAFE.search(path)) or not _is_shown(path)
 
@@ -62,7 +62,7 @@ def name_findings(paths: Iterable[str]) -> Iterator[NameFinding]:
     for path in clashes(paths):
         yield NameFinding("FILE-NAME-CLASH", path, "another file has this name on some systems")
     for path in paths:
-        if leads_elsewhere(path):
+        if leaves_its_folder(path):
             yield NameFinding("FILE-UNSAFE-PATH", path, path[:120])
         yield from _in_one(path)
 

@@ -7,8 +7,6 @@ published skills violate the rest of the specification, so that is a warning.
 import re
 from typing import Any
 
-import yaml
-
 from shared.scanner.report import FrontMatter
 
 MAX_BYTES = 32_000
@@ -28,7 +26,6 @@ NOT_YAML = "front matter is not valid YAML; it was read line by line"
 NO_FIELDS = "front matter is not a mapping of fields"
 PYTHON_OBJECTS = "front matter contains tags that create Python objects"
 KEY_LINE = re.compile(r"^([A-Za-z][\w-]{0,40}):[ \t]*(.*)$")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UnsafeYaml(ValueError):
@@ -62,9 +59,12 @@ def read_fields(source: str) -> tuple[dict[str, Any], list[str]]:
     """As YAML reads them, and what is wrong with the YAML itself. Raises UnsafeYaml."""
     if len(source) > MAX_BYTES:
         raise UnsafeYaml(f"front matter is larger than {MAX_BYTES} characters")
+    import yaml  # with the first front matter that is read: most cold requests read none
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _refuse_unsafe(source)
-        loaded = yaml.load(source, Loader=_LOADER)  # noqa: S506 - a safe loader, in C where there is one
+        _refuse_unsafe(source, loader)
+        loaded = yaml.load(source, Loader=loader)  # noqa: S506 - a safe loader, in C where there is one
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         if isinstance(error, UnsafeYaml):
             raise
@@ -74,9 +74,11 @@ def read_fields(source: str) -> tuple[dict[str, Any], list[str]]:
     return {str(key): value for key, value in loaded.items()}, []
 
 
-def _refuse_unsafe(source: str) -> None:
+def _refuse_unsafe(source: str, loader: Any) -> None:
+    import yaml
+
     depth = aliases = 0
-    for event in yaml.parse(source, Loader=_LOADER):
+    for event in yaml.parse(source, Loader=loader):
         aliases += isinstance(event, yaml.AliasEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH or aliases > MAX_ALIASES:

@@ -132,10 +132,6 @@ def hosts_in(text: str, skill: SkillIdentity = NOBODY) -> list[Host]:
     return [host for match in ADDRESS.finditer(text) if (host := find_host(match.group(), skill)) is not None]
 
 
-def is_forge(name: str) -> bool:
-    return name in load_pack().hosts.forges
-
-
 def registered_domain(name: str) -> str:
     """`api.acme.co.uk`: acme.co.uk. Close enough for names; it grants nothing by itself."""
     parts = name.split(".")

@@ -14,7 +14,7 @@ import msgspec
 from shared.scanner.archives import Budget, Member, between_members, is_archive, read_archive
 from shared.scanner.computed_runs import SkillCode
 from shared.scanner.documents import OFFICE, document_parts, is_opaque_part, office_problem, office_text
-from shared.scanner.file_names import leads_elsewhere, name_findings
+from shared.scanner.file_names import leaves_its_folder, name_findings
 from shared.scanner.file_text import commands_in, is_readable, strings_in, text_of, unix_lines
 from shared.scanner.media import MEDIA_KINDS, MEDIA_SUFFIXES, media_kind
 from shared.scanner.report import ScannedFile
@@ -161,7 +161,7 @@ def _member(record: ScannedFile, member: Member, budget: Budget, depth: int, in_
     part = _part(record, member.name, member.content)
     if member.problem:
         yield Item(part, None, member.rule, f"{member.name}: {member.problem}"[:200], True, member.problem)
-    if in_office and leads_elsewhere(member.name or "-"):
+    if in_office and leaves_its_folder(member.name or "-"):
         yield Item(part, None, "FILE-UNSAFE-PATH", member.name[:120], in_archive=True)
     if in_office and (problem := office_problem(member.name, member.content)):
         yield Item(_skipped(part, problem), None, "FILE-MACRO", member.name[-80:], True, f"not read: {problem}")
@@ -184,7 +184,7 @@ def _part(record: ScannedFile, name: str, content: bytes = b"") -> ScannedFile:
 
 
 def _with_used_media(items: list[Item], files: Mapping[str, bytes]) -> list[Item]:
-    """A picture that something runs, or tells the agent to follow, is read like a script."""
+    """A picture that something runs, or the agent is instructed to follow, is read like a script."""
     media = [item.record.path for item in items if item.record.skipped in SHOWN and item.record.path in files]
     if not media:
         return items

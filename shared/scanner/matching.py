@@ -70,16 +70,16 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_described(self) -> bool:
         """Excused by its place, and not an instruction."""
-        return not (self.live or self.is_told or self._is_open)
+        return not (self.live or self.is_instructed or self._is_open)
 
     @property
     def _is_open(self) -> bool:
         return self.place.excuse is Excuse.HEADING and not self.rule.is_sentence and self.rule.action in DECISIVE
 
     @property
-    def is_told(self) -> bool:
-        """The reader is told to run it. A sentence is not run: the word "use" before a quotation of it says nothing."""
-        return self.place.told and not self.rule.is_sentence
+    def is_instructed(self) -> bool:
+        """The text has the reader run it. A sentence is not run: "use" before a quotation of it says nothing."""
+        return self.place.is_instructed and not self.rule.is_sentence
 
     @property
     def action(self) -> Action:
@@ -88,12 +88,14 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
             return self.rule.action
         if self._is_open:
             return Action.REVIEW
-        is_printed = self.place.excuse is Excuse.DATA and self.place.told and self.rule.category == PRINTED_FOR_USERS
+        is_printed = (
+            self.place.excuse is Excuse.DATA and self.place.is_instructed and self.rule.category == PRINTED_FOR_USERS
+        )
         if self.rule.action is Action.REVIEW and (self.place.excuse is Excuse.LESSON or is_printed):
             return Action.REVIEW
-        if self.rule.action is not Action.BLOCK or (self.place.excuse is Excuse.COMMENT and not self.is_told):
+        if self.rule.action is not Action.BLOCK or (self.place.excuse is Excuse.COMMENT and not self.is_instructed):
             return Action.NOTE
-        is_question = self.is_told or self.rule.certain or self.place.excuse in (Excuse.DATA, Excuse.LESSON)
+        is_question = self.is_instructed or self.rule.certain or self.place.excuse in (Excuse.DATA, Excuse.LESSON)
         return Action.REVIEW if is_question else Action.NOTE
 
 

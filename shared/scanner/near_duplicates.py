@@ -20,10 +20,10 @@ ENOUGH = 1000  # hashes
 # Every ASCII mark becomes a space; the bytes of other letters stay.
 _SEPARATED = bytes(code if code >= 128 or chr(code).isalnum() else 32 for code in range(256))
 
-Signature = tuple[int, ...]
+TextSignature = tuple[int, ...]
 
 
-def signature_of(text: str) -> Signature:
+def signature_of(text: str) -> TextSignature:
     """Line ends, case, punctuation and the byte order mark make no difference."""
     hashes = _shingle_hashes(_words(text[:MAX_TEXT].lower()))
     # A few hundred of the smallest values fill all slots; only a text that repeats itself needs the others.
@@ -80,7 +80,7 @@ def _shingle_hashes(words: list[bytes]) -> list[int]:
     return list(map(zlib.crc32, map(b" ".join, zip(*(words[first:] for first in range(SHINGLE)), strict=False))))
 
 
-def _filled(slots: list[int]) -> Signature:
+def _filled(slots: list[int]) -> TextSignature:
     """A short text leaves slots empty; they borrow from the next filled slot, marked with the distance."""
     if all(value < 0 for value in slots):
         return ()

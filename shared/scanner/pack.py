@@ -69,7 +69,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     trusted: str = ""  # the list of hosts in trusted.yaml for which a match does not count
     all_of: tuple[str, ...] = ()  # a composite: these signals must occur together ...
     within: str = ""  # ... in "line", "near" (some lines), "file" or "skill"
-    told: bool = False  # counts only in a sentence that orders it
+    is_order: bool = False  # counts only in a sentence that orders it
     object: str = ""  # every match has one of this pattern in it: where there is none, nothing is looked for
     listener: Literal["", "stranger", "download"] = (
         ""  # counts only with such an address: of a stranger, to get a program
@@ -77,7 +77,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def is_directive(self) -> bool:
-        return self.told or bool(self.listener)
+        return self.is_order or bool(self.listener)
 
     @property
     def is_sentence(self) -> bool:

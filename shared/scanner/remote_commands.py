@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from shared.scanner.media import MEDIA_SUFFIXES
-from shared.scanner.shell_commands import HOLE, Command, Pipeline, parse
+from shared.scanner.shell_commands import HOLE, Command, CommandPipeline, parse
 
 _SHELLS_NAMES = "sh bash zsh dash ksh ash fish tcsh csh rbash pwsh powershell cmd iex invoke-expression"
 SHELLS = frozenset(_SHELLS_NAMES.split())
@@ -263,7 +263,7 @@ def is_plain_download(line: str) -> bool:
     return all(map(_is_plain, parse(line)))
 
 
-def _is_plain(pipeline: Pipeline) -> bool:
+def _is_plain(pipeline: CommandPipeline) -> bool:
     for stage in pipeline:
         command, _ = unwrapped(stage)
         name = base(command.name)

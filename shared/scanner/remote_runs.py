@@ -37,7 +37,7 @@ from shared.scanner.remote_commands import (
     unwrapped,
     variables_in,
 )
-from shared.scanner.shell_commands import HOLE, Command, Pipeline, logical_lines, parse
+from shared.scanner.shell_commands import HOLE, Command, CommandPipeline, logical_lines, parse
 from shared.scanner.trust import OTHER_SOURCE, is_listed, is_listed_repository, is_on_forge, is_trusted_command
 
 PIPED, SAVED, PACKAGE, MOUNT = "RC-PIPE-SHELL", "RC-DOWNLOAD-RUN-LATER", "SC-REMOTE-PACKAGE", "PR-HOME-MOUNT"
@@ -124,7 +124,7 @@ class CommandReader:
         """For something to be run."""
         return bool(self.came or self._variables or self._unpacked or self._has_stream)
 
-    def _read(self, pipeline: Pipeline) -> bool:
+    def _read(self, pipeline: CommandPipeline) -> bool:
         """Whether its output comes from another machine."""
         remote = False
         for stage in pipeline:

@@ -218,7 +218,7 @@ def _is_repeated(hit: Hit, in_code: set[tuple[str, str]]) -> bool:
 
 def _is_in_code(hit: Hit) -> bool:
     """In a script, in a block of code, or in a sentence that has the reader run it."""
-    return hit.place.told or (hit.place.excuse not in _BY_WORDS and hit.place.kinds != PROSE)
+    return hit.place.is_instructed or (hit.place.excuse not in _BY_WORDS and hit.place.kinds != PROSE)
 
 
 def _command_of(hit: Hit) -> str:

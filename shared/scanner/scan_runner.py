@@ -137,7 +137,7 @@ class ScanProcesses:
         return None
 
     def _keep(self, process: "ScanProcess") -> None:
-        if process.gave_way or len(self._idle) >= MAX_IDLE:
+        if process.has_yielded or len(self._idle) >= MAX_IDLE:
             process.end()
         else:
             self._idle.append(process)
@@ -160,7 +160,7 @@ class ScanProcess:
         self._requests, self._answers = self._process.stdin, self._process.stdout
         self._is_ready = False
         self._cpu_before = 0.0
-        self.gave_way = False
+        self.has_yielded = False
 
     @property
     def pid(self) -> int:
@@ -214,14 +214,14 @@ class ScanProcess:
         waiting = select.poll()
         waiting.register(self._answers, select.POLLIN)
         while not waiting.poll(TICK * 1000):
-            if self._read_cpu() - self._cpu_before > LONG and not self.gave_way:
-                self._give_way()
+            if self._read_cpu() - self._cpu_before > LONG and not self.has_yielded:
+                self._yield_cpu()
         self._read_cpu()
 
-    def _give_way(self) -> None:
+    def _yield_cpu(self) -> None:
         """Most scans take milliseconds: a long one must not make others wait. There is no way back without rights that
         a worker does not have, so this process is not used again."""
-        self.gave_way = True
+        self.has_yielded = True
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, LOW_PRIORITY)
             Path(f"/proc/{self.pid}/autogroup").write_text(str(LOW_PRIORITY))

@@ -35,7 +35,7 @@ class Command(msgspec.Struct):
         return self.words[0] if self.words else ""
 
 
-Pipeline = list[Command]
+CommandPipeline = list[Command]
 
 
 def logical_lines(text: str) -> list[tuple[int, str]]:
@@ -65,7 +65,7 @@ def _end_of_command(text: str, at: int) -> int:
             at = comment.end()
 
 
-def parse(text: str) -> list[Pipeline]:
+def parse(text: str) -> list[CommandPipeline]:
     return _PipelineParser(text[:MAX_LINE]).pipelines("")
 
 
@@ -75,10 +75,10 @@ class _PipelineParser:
         self._nesting = nesting
         self._at = 0
 
-    def pipelines(self, closer: str) -> list[Pipeline]:
+    def pipelines(self, closer: str) -> list[CommandPipeline]:
         """Up to the closing bracket, or to the end."""
-        found: list[Pipeline] = []
-        pipeline: Pipeline = []
+        found: list[CommandPipeline] = []
+        pipeline: CommandPipeline = []
         command = Command()
         while self._at < len(self._text):
             mark = self._text[self._at]
@@ -214,7 +214,7 @@ class _PipelineParser:
                 self._at = literal.end()
         return "".join(pieces)
 
-    def _nested(self, closer: str) -> list[Pipeline]:
+    def _nested(self, closer: str) -> list[CommandPipeline]:
         if self._nesting >= MAX_NESTING:
             return []
         self._nesting += 1

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 COMMENT, STRING = "comment", "string"
-Token = tuple[str, int, int]  # COMMENT or STRING, start, end
+SyntaxToken = tuple[str, int, int]  # COMMENT or STRING, start, end
 
 MAX_DEPTH = 50
 MAX_HEREDOCS = 10  # on one line
@@ -25,7 +25,7 @@ class _Unclear(Exception):
     """Only a shell could tell what the rest of the text is."""
 
 
-def scan_shell(text: str) -> Iterator[Token]:
+def scan_shell(text: str) -> Iterator[SyntaxToken]:
     """POSIX shells, bash and zsh. Yields what is certain, and stops at arithmetic and `case` inside a substitution."""
     scanner = _Shell(text)
     try:
@@ -43,7 +43,7 @@ class _Shell:
         self._open: list[tuple[str, int]] = []
         self._heredocs: list[tuple[str, bool]] = []
 
-    def step(self) -> list[Token] | None:
+    def step(self) -> list[SyntaxToken] | None:
         """The tokens that end at the next mark; None at the end of the text."""
         inside = self._open[-1][0] if self._open else ""
         pattern = _DOUBLE if inside == '"' else _BRACES if inside == "${" else _CODE
@@ -58,7 +58,7 @@ class _Shell:
             return []
         return self._in_code(mark, start, inside)
 
-    def _in_code(self, mark: str, start: int, inside: str) -> list[Token]:
+    def _in_code(self, mark: str, start: int, inside: str) -> list[SyntaxToken]:
         if mark in ("'", "$'"):
             return self._literal(mark, start, inside)
         if mark in ('"', "`", "$(", "${", "("):
@@ -73,26 +73,26 @@ class _Shell:
             raise _Unclear
         return []
 
-    def _close(self) -> list[Token]:
+    def _close(self) -> list[SyntaxToken]:
         kind, opened = self._open.pop()
         if self._heredocs and "\n" in self._text[opened : self._at]:
             raise _Unclear
         return [(STRING, opened, self._at)] if kind == '"' and not self._open else []
 
-    def _enter(self, mark: str, start: int) -> list[Token]:
+    def _enter(self, mark: str, start: int) -> list[SyntaxToken]:
         if len(self._open) >= MAX_DEPTH or (mark == "`" and any(kind == "`" for kind, _ in self._open)):
             raise _Unclear
         self._open.append((mark, start))
         return []
 
-    def _literal(self, mark: str, start: int, inside: str) -> list[Token]:
+    def _literal(self, mark: str, start: int, inside: str) -> list[SyntaxToken]:
         literal = (_SINGLE if mark == "'" else _DOLLAR_SINGLE).match(self._text, self._at)
         if literal is None or inside == "${" or (self._heredocs and "\n" in literal.group()):
             raise _Unclear
         self._at = literal.end()
         return [] if self._open else [(STRING, start, self._at)]
 
-    def _comment(self, start: int) -> list[Token]:
+    def _comment(self, start: int) -> list[SyntaxToken]:
         if start and (self._text[start - 1] not in _WORD_ENDS or self._escaped == start):
             return []
         if any(kind == "`" for kind, _ in self._open):
@@ -100,7 +100,7 @@ class _Shell:
         self._at = line_end(self._text, start)
         return [(COMMENT, start, self._at)]
 
-    def _announce(self, strip_tabs: bool) -> list[Token]:
+    def _announce(self, strip_tabs: bool) -> list[SyntaxToken]:
         word = _HERE_WORD.match(self._text, self._at)
         line = self._text[self._text.rfind("\n", 0, self._at) + 1 : self._at]
         is_index = line.count("[") > line.count("]")  # an index is arithmetic
@@ -110,7 +110,7 @@ class _Shell:
         self._at = word.end()
         return []
 
-    def _documents(self) -> Iterator[Token]:
+    def _documents(self) -> Iterator[SyntaxToken]:
         """The here-documents that the line announced follow it."""
         for word, strip_tabs in self._heredocs:
             start = self._at
@@ -136,7 +136,7 @@ _PS_DOUBLE = re.compile(r"(?:[^\"`$\u2018-\u201f]|`.|\$(?!\())*\"", re.DOTALL)
 _PS_WORD_ENDS = " \t\n;|()}"
 
 
-def scan_powershell(text: str) -> Iterator[Token]:
+def scan_powershell(text: str) -> Iterator[SyntaxToken]:
     """Stops at a string with code inside it, and at typographic quotes, which are quotes here."""
     at = 0
     while match := _PS_CODE.search(text, at):

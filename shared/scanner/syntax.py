@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from shared.scanner.cues import READS_ITSELF, RUNS_OUTPUT
-from shared.scanner.shell_syntax import COMMENT, STRING, Token, line_end, scan_powershell, scan_shell
+from shared.scanner.shell_syntax import COMMENT, STRING, SyntaxToken, line_end, scan_powershell, scan_shell
 
 # These end a line, and with it a comment, in some languages and not in others.
 ODD_LINE_ENDS = re.compile("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -173,21 +173,25 @@ def _behind(text: str, closer: str, start: int) -> int:
     return found + len(closer) if found >= 0 else -1
 
 
+def _scan_marks(
+    marks: re.Pattern[str], literal_end: Callable[[str, int, str], int], text: str
+) -> Iterator[SyntaxToken]:
+    """Where `#` begins a comment and every other mark a literal. Stops at a literal without a clear end."""
+    at = 0
+    while match := marks.search(text, at):
+        start, mark = match.start(), match.group()
+        at = line_end(text, start) if mark == "#" else literal_end(text, start, mark)
+        if at < 0:
+            return
+        yield (COMMENT if mark == "#" else STRING), start, at
+
+
 _PYTHON = re.compile(r"#|'''|\"\"\"|'|\"")
 
 
-def _scan_python(text: str) -> Iterator[Token]:
-    at = 0
-    while match := _PYTHON.search(text, at):
-        start, mark = match.start(), match.group()
-        if mark == "#":
-            at = line_end(text, start)
-            yield COMMENT, start, at
-            continue
-        at = _triple_end(text, mark, match.end()) if len(mark) == 3 else _quoted_end(text, start)
-        if at < 0 or not _is_plain_or_balanced(text, start, at):
-            return
-        yield STRING, start, at
+def _python_literal_end(text: str, start: int, mark: str) -> int:
+    end = _triple_end(text, mark, start + 3) if len(mark) == 3 else _quoted_end(text, start)
+    return end if end >= 0 and _is_plain_or_balanced(text, start, end) else -1
 
 
 def _triple_end(text: str, mark: str, start: int) -> int:
@@ -220,7 +224,7 @@ _TEMPLATE = re.compile(r"[^`\\$]*(?:(?:\\.|\$(?!\{))[^`\\$]*)*(`|\$\{|\Z)", re.D
 _OPERATORS = "(,=:[!&|?;+-*%<>~^"
 
 
-def _scan_script(text: str) -> Iterator[Token]:
+def _scan_script(text: str) -> Iterator[SyntaxToken]:
     """JavaScript and TypeScript. Stops at JSX, and at a slash that might divide or open a regular expression."""
     at = depth = comment_end = 0
     templates: list[int] = []  # the depth of braces at which each open template goes on
@@ -278,7 +282,7 @@ def _ends_in_keyword(before: str) -> bool:
 _C = re.compile(r"//|/\*|\"\"\"|'|\"|`|[@$R]\"")
 
 
-def _scan_c(text: str) -> Iterator[Token]:
+def _scan_c(text: str) -> Iterator[SyntaxToken]:
     """C, C++, Go and Java. Stops at raw and multi-line literals, whose rules differ, and at digit separators."""
     at = 0
     while match := _C.search(text, at):
@@ -304,24 +308,16 @@ _HASH = re.compile(
 _ANY_LINES = {quote: re.compile(rf"{quote}[^{quote}\\]*(?:\\.[^{quote}\\]*)*{quote}", re.DOTALL) for quote in "\"'"}
 
 
-def _scan_hash(text: str) -> Iterator[Token]:
-    """Ruby, Perl and R. Stops at everything but comments and simple quotes."""
-    at = 0
-    while match := _HASH.search(text, at):
-        start, mark = match.start(), match.group()
-        if mark == "#":
-            at = line_end(text, start)
-            yield COMMENT, start, at
-            continue
-        before = text[start - 1 : start]
-        literal = _ANY_LINES[mark].match(text, start) if mark in _ANY_LINES else None
-        if literal is None or before.isalnum() or before in ("$", "?", "\\", "&") or "#{" in literal.group():
-            return
-        at = literal.end()
-        yield STRING, start, at
+def _hash_literal_end(text: str, start: int, mark: str) -> int:
+    """Ruby, Perl and R: only simple quotes have a clear end."""
+    before = text[start - 1 : start]
+    literal = _ANY_LINES[mark].match(text, start) if mark in _ANY_LINES else None
+    if literal is None or before.isalnum() or before in ("$", "?", "\\", "&") or "#{" in literal.group():
+        return -1
+    return literal.end()
 
 
-def _scan_dashes(block: str, closer: str, text: str) -> Iterator[Token]:
+def _scan_dashes(block: str, closer: str, text: str) -> Iterator[SyntaxToken]:
     """SQL and Lua. Stops at long brackets, dollar quotes and marks that only some dialects know."""
     marks = re.compile(rf"{re.escape(block)}|--|'|\"|\[=*\[|\$|`|#")
     at = 0
@@ -345,7 +341,7 @@ _CONFIG_LINE = {marks: re.compile(rf"^[ \t]*([{marks}])?[^\n]*", re.MULTILINE) f
 _GOES_ON = re.compile(r"(?:[|>][-+0-9]{0,3}(?:[ \t]+#[^\n]*)?|\\|[\[{(,])\Z")
 
 
-def _scan_config(marks: str, text: str) -> Iterator[Token]:
+def _scan_config(marks: str, text: str) -> Iterator[SyntaxToken]:
     """Whole lines, up to the first value that goes on over several: it may be a script."""
     for match in _CONFIG_LINE[marks].finditer(text):
         line = match.group()
@@ -355,7 +351,7 @@ def _scan_config(marks: str, text: str) -> Iterator[Token]:
             return
 
 
-def _scan_whole_lines(begins: re.Pattern[str], continuation: str, text: str) -> Iterator[Token]:
+def _scan_whole_lines(begins: re.Pattern[str], continuation: str, text: str) -> Iterator[SyntaxToken]:
     """Makefiles, Dockerfiles and batch files: a comment is a line of its own that no line continues into."""
     continued = False
     at = 0
@@ -369,7 +365,7 @@ def _scan_whole_lines(begins: re.Pattern[str], continuation: str, text: str) -> 
         at += len(line) + 1
 
 
-def _scan_html(text: str) -> Iterator[Token]:
+def _scan_html(text: str) -> Iterator[SyntaxToken]:
     at = 0
     while (start := text.find("<!--", at)) >= 0:
         before = text[at:start].lower()
@@ -382,16 +378,16 @@ def _scan_html(text: str) -> Iterator[Token]:
         yield COMMENT, start, at
 
 
-_SCANNERS: dict[str, Callable[[str], Iterator[Token]]] = {
+_SCANNERS: dict[str, Callable[[str], Iterator[SyntaxToken]]] = {
     "shell": scan_shell,
     "powershell": scan_powershell,
     "batch": partial(
         _scan_whole_lines, re.compile(r"(?<![ \t])[ \t]*@?(?:rem[ \t]|::)(?:[^&]|(?<=>)&)*\Z", re.IGNORECASE), "^"
     ),
-    "python": _scan_python,
+    "python": partial(_scan_marks, _PYTHON, _python_literal_end),
     "script": _scan_script,
     "c": _scan_c,
-    "hash": _scan_hash,
+    "hash": partial(_scan_marks, _HASH, _hash_literal_end),
     "sql": partial(_scan_dashes, "/*", "*/"),
     "lua": partial(_scan_dashes, "--[[", "]]"),
     "config": partial(_scan_config, "#"),

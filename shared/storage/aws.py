@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 1.0
 
 
-class UnreadableResponse(HTTPClientError):
-    """A response came and is not what the service promises."""
-
-
 class Service(NamedTuple):
     target: str = ""  # of the operations of a JSON service
     json_version: str = "1.0"

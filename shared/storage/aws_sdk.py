@@ -19,7 +19,7 @@ from botocore.parsers import ResponseParserError
 from botocore.serialize import JSONSerializer
 
 from shared.settings import Settings
-from shared.storage.aws import UnreadableResponse
+from shared.storage.http_client import UnreadableResponse
 
 # Short timeouts: a store call that hangs must leave its handler time to respond.
 _QUICK = Config(

@@ -113,7 +113,7 @@ class DynamoKV:
                 await self._send_transaction(tried[-1], f"{token}.{attempt}")
                 return tried[-1]
             except ConditionFailed:
-                # After a lost response, our own write looks like a conflicting one: the stored token tells them apart.
+                # After a lost response, our own write looks like a conflict: the stored token shows which it is.
                 stored = await self._stored_attempt(tried[-1], token)
                 if stored is None:
                     raise

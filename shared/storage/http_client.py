@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import SplitResult
 
+from botocore.exceptions import HTTPClientError
+
 MAX_HEADERS = 64 * 1024
 MAX_BODY = 64 * 1024 * 1024
 MAX_CONNECTIONS = 50
@@ -23,6 +25,10 @@ class Response(NamedTuple):
 
 class BrokenResponse(Exception):
     """The server closed the connection early, or sent what is no HTTP."""
+
+
+class UnreadableResponse(HTTPClientError):
+    """A response of AWS came and is not what the service promises."""
 
 
 class HttpClient:

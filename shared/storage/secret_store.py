@@ -1,8 +1,8 @@
 """Secrets: admin tokens (hashed), the signing key, webhook secrets, the GitHub token. Cached for five minutes. The key
 that signs admin sessions is a secret of its own, which only the function of the admin pages is given. So are the key of
-owners' sessions, for their pages, and the key that signs receipts, for functions that publish. On AWS admin tokens and
-GitHub tokens are secrets of their own too, for the functions that check the former and use the latter; those in an
-earlier secret still count.
+owners' sessions, for their pages, and the key that signs receipts, for functions that publish. On AWS admin tokens,
+GitHub tokens and webhook secrets are secrets of their own too, for the functions that use them; those in an earlier
+secret still count.
 
 No function may write them, so a token is revoked by a record in the store, not here. An unreadable secret is an error,
 never "no secret": every caller fails closed.
@@ -22,7 +22,7 @@ from shared.settings import Settings
 from shared.timing import SECRET_TTL
 
 SHORTEST_SECRET = 32
-Key = Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # with an empty key anyone could sign
+SecretKey = Annotated[str, msgspec.Meta(min_length=SHORTEST_SECRET)]  # with an empty key anyone could sign
 T = TypeVar("T")
 
 
@@ -33,7 +33,7 @@ class AdminToken(msgspec.Struct, frozen=True):
 
 
 class SecretValues(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    signing_key: Key
+    signing_key: SecretKey
     admin_tokens: list[AdminToken] = []
     webhook_secrets: dict[str, str] = {}
     github_token: str | None = None
@@ -58,8 +58,12 @@ class GitHubTokenSecret(msgspec.Struct, frozen=True, rename="camel"):
     github_tokens: list[str] = []
 
 
+class WebhookSecret(msgspec.Struct, frozen=True, rename="camel"):
+    webhook_secrets: dict[str, str] = {}
+
+
 class SessionSecret(msgspec.Struct, frozen=True, rename="camel"):
-    session_key: Key
+    session_key: SecretKey
 
 
 class OwnerSessionSecret(SessionSecret, frozen=True, rename="camel"):
@@ -67,7 +71,7 @@ class OwnerSessionSecret(SessionSecret, frozen=True, rename="camel"):
 
 
 class ReceiptSecret(msgspec.Struct, frozen=True, rename="camel"):
-    receipt_key: Key
+    receipt_key: SecretKey
 
 
 class Secrets(Protocol):
@@ -82,23 +86,25 @@ class Secrets(Protocol):
     async def get_owner_session_key(self) -> str: ...
 
 
-Read = Callable[[], Awaitable[str]]
+ReadSecret = Callable[[], Awaitable[str]]
 
 
 class CachedSecrets:
     def __init__(
         self,
-        read: Read,
+        read: ReadSecret,
         now: Callable[[], float] = time.monotonic,
-        read_session_secret: Read | None = None,
-        read_receipt_secret: Read | None = None,
-        read_owner_session_secret: Read | None = None,
-        read_admin_tokens: Read | None = None,
-        read_github_tokens: Read | None = None,
+        read_session_secret: ReadSecret | None = None,
+        read_receipt_secret: ReadSecret | None = None,
+        read_owner_session_secret: ReadSecret | None = None,
+        read_admin_tokens: ReadSecret | None = None,
+        read_github_tokens: ReadSecret | None = None,
+        read_webhook_secrets: ReadSecret | None = None,
     ) -> None:
         self._read = read
         self._read_admin_tokens = read_admin_tokens
         self._read_github_tokens = read_github_tokens
+        self._read_webhook_secrets = read_webhook_secrets
         self._read_receipt_secret = read_receipt_secret
         self._read_session_secret = read_session_secret
         self._read_owner_session_secret = read_owner_session_secret
@@ -113,6 +119,9 @@ class CachedSecrets:
         if self._read_github_tokens:
             tokens = (await self._cached(self._read_github_tokens, GitHubTokenSecret)).github_tokens
             values = msgspec.structs.replace(values, github_tokens=[*tokens, *values.github_tokens])
+        if self._read_webhook_secrets:
+            own_secrets = (await self._cached(self._read_webhook_secrets, WebhookSecret)).webhook_secrets
+            values = msgspec.structs.replace(values, webhook_secrets=values.webhook_secrets | own_secrets)
         return values
 
     async def get_session_key(self) -> str:
@@ -130,7 +139,7 @@ class CachedSecrets:
             return None
         return (await self._cached(self._read_receipt_secret, ReceiptSecret)).receipt_key
 
-    async def _cached(self, read: Read, type_: type[T]) -> T:
+    async def _cached(self, read: ReadSecret, type_: type[T]) -> T:
         read_at, value = self._values.get(type_, (0.0, None))
         if value is None or self._now() - read_at > SECRET_TTL.total_seconds():
             value = _parse(await read(), type_)
@@ -139,7 +148,7 @@ class CachedSecrets:
 
 
 def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any]]]) -> CachedSecrets:
-    def reader(file: str | None, secret_id: str) -> Read:
+    def reader(file: str | None, secret_id: str) -> ReadSecret:
         return partial(asyncio.to_thread, _read_file, file) if file else partial(_read_from_aws, wire, secret_id)
 
     session_id, session_file = settings.session_secret_id, settings.session_secret_file
@@ -147,6 +156,7 @@ def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any
     receipt_id, receipt_file = settings.receipt_secret_id, settings.receipt_secret_file
     on_aws = settings.secrets_file is None  # one machine has everything in one file
     admin_id, github_id = settings.admin_token_secret_id, settings.github_token_secret_id
+    webhook_id = settings.webhook_secret_id
     return CachedSecrets(
         reader(settings.secrets_file, settings.secret_id),
         read_session_secret=reader(session_file, session_id or "") if session_id or session_file else None,
@@ -154,6 +164,7 @@ def secrets_from(settings: Settings, wire: Callable[..., Awaitable[dict[str, Any
         read_owner_session_secret=reader(owner_file, owner_id or "") if owner_id or owner_file else None,
         read_admin_tokens=reader(None, admin_id) if admin_id and on_aws else None,
         read_github_tokens=reader(None, github_id) if github_id and on_aws else None,
+        read_webhook_secrets=reader(None, webhook_id) if webhook_id and on_aws else None,
     )
 
 

@@ -19,6 +19,7 @@ from shared.submissions.skill_source import (
     parse_skill_path,
     parse_slug,
     parse_unresolved,
+    require_usable_page,
     tree_of,
 )
 from shared.submissions.submission_store import get_ids_by_path, get_submissions_fresh
@@ -62,6 +63,27 @@ async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
         here = known.get(identity_path(skill.path, pinned.ref), {"status": "new"})
         skills.append({"name": skill.name, "path": skill.path, **here})
     return skills, listed.truncated
+
+
+async def require_skill_at(repo_url: str, skill_path: str) -> None:
+    """For a person who waits at a form: refuses a folder without a SKILL.md, or with one that cannot be used, if GitHub
+    answers in time. Programs are not made to wait for that, and their worker says the same."""
+    repo, path = parse_repo_url(repo_url, get_settings().github_host), parse_skill_path(skill_path)
+    if repo.tree is not None:
+        return  # resolving the address asks the same
+    skill_md = "SKILL.md" if path == "." else f"{path}/SKILL.md"
+    try:
+        async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()), get_github().with_request_cache() as github:
+            place = await github.pin(repo.owner, repo.name)
+            github.yield_quota_to_workers()
+            await github.require_skill(place.repo, place.pinned.commit, path)
+            texts = await github.read_skill_mds(place.repo, place.pinned.commit, [skill_md])
+    except Refused as refusal:
+        raise Unprocessable(str(refusal), refusal.code) from refusal
+    except GITHUB_UNAVAILABLE:
+        return
+    for text in texts.values():
+        require_usable_page(text)
 
 
 def identity_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None) -> Identity:

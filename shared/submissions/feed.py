@@ -12,7 +12,7 @@ from typing import NamedTuple
 from shared.errors import InvalidRequest
 from shared.records.submissions import SubmissionRow
 from shared.storage.documents import stamp
-from shared.submissions.submission_store import feed_position, get_feed
+from shared.submissions.feed_store import feed_position, get_feed
 from shared.timing import FEED_TTL
 
 OVERLAP = timedelta(seconds=10)  # longer than any transaction is retried with one time

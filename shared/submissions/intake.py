@@ -19,7 +19,6 @@ from shared.access.idempotency import (
 from shared.db import get_content, get_github, get_kv, get_queue, get_settings, now
 from shared.errors import (
     ConditionFailed,
-    Forbidden,
     LostLease,
     RequestError,
     ShareUsedUp,
@@ -55,7 +54,7 @@ from shared.submissions.discovery import (
     identity_on_github,
     start_lookup,
 )
-from shared.submissions.skill_source import UPLOADS, parse_repo_url, parse_slug, read_bundle
+from shared.submissions.skill_source import UPLOADS, parse_repo_url, parse_slug, read_bundle, refuse_uploads_where_off
 from shared.submissions.submission_store import commit, create, find_by_identity, get_submission, get_submissions_fresh
 from shared.submissions.upload_tokens import (
     is_abandoned,
@@ -63,12 +62,15 @@ from shared.submissions.upload_tokens import (
     next_upload_token,
     require_upload_token,
     upload_token_of,
+    was_cancelled_by_uploader,
 )
 from shared.telemetry import logger
 
 SUBMITS_IN_FLIGHT = 5
 LONGEST_MESSAGE = 1000
 CLAIMED = "claimed anew: never published, and unchanged for 7 days"
+AFTER_CANCEL = "submitted again after it was cancelled"
+NEW_CONTENT = "new content was submitted"
 NEWER_RULES = "the rules have changed since it was refused"
 
 
@@ -98,8 +100,7 @@ async def submit_bundle(
     idempotency: Idempotency | None,
     ip: str | None = None,
 ) -> Accepted:
-    if not get_settings().allow_uploads:
-        raise Forbidden("This platform takes skills from GitHub only. Send `repoUrl` instead.", code="uploads_off")
+    refuse_uploads_where_off()
     slug = parse_slug(name)
     bundle = read_bundle(files)
     if earlier := await _find_earlier(idempotency):
@@ -344,16 +345,17 @@ async def _accept_bundle(slug: str, bundle: Files, sender: Sender, idempotency: 
 async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: str | None, sender: Sender) -> Accepted:
     content_hash = content_hash_of(bundle)
     is_new = content_hash != existing.content_hash
-    if not is_new and not _has_newer_rules(existing):
+    is_cancelled = upload_token is not None and await was_cancelled_by_uploader(existing)
+    if not is_new and not is_cancelled and not _has_newer_rules(existing):
         return Accepted(existing, _flag_of(existing))
     is_claim = is_new and upload_token is None and is_abandoned(existing, now()) and _may_reopen(existing)
-    if is_new and not is_claim:
+    if (is_new or is_cancelled) and not is_claim:
         require_upload_token(existing, upload_token)
-    if not _may_reopen(existing):
+    if not is_cancelled and not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
     await get_content().put_files(bundle)
     token, set_ = await next_upload_token(existing) if is_claim else (None, {})
-    reason = CLAIMED if is_claim else "new content was submitted" if is_new else NEWER_RULES
+    reason = CLAIMED if is_claim else AFTER_CANCEL if is_cancelled else NEW_CONTENT if is_new else NEWER_RULES
     try:
         reopened = await _reopened(existing, sender, reason, content_hash=content_hash, **set_)
     except LostLease:  # it moved meanwhile: what it is now decides
@@ -369,7 +371,7 @@ async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: s
 
 
 def _may_reopen(existing: Submission) -> bool:
-    """Whether changed content alone may reopen it, or only a person. What was transferred is submitted elsewhere."""
+    """Whether changed content alone may reopen it, or only a person. A transferred skill has a new name."""
     if existing.transferred_to:
         return False
     if existing.state in PARKED_STATES:

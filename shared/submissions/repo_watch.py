@@ -40,7 +40,7 @@ class SweepStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Watch(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     source: str
     due: datetime | None = None  # None: of an older release
-    has_published: bool = False  # since the last look: its skills are told what GitHub says, even if that is not new
+    has_published: bool = False  # since the last check: its skills get GitHub's answer even if it is not new
 
 
 def watch_put(source: str, due: datetime, has_published: bool = False, instead_of: Watch | None = None) -> Put:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from shared.db import get_content, get_github
-from shared.errors import InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
+from shared.db import get_content, get_github, get_settings
+from shared.errors import Forbidden, InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
 from shared.github.archive import Anomaly
 from shared.github.client import FoundSkill, GitHub, GitHubRepo, PinnedRepo
 from shared.records.submissions import Submission
-from shared.scanner.file_names import clashes, leads_elsewhere
+from shared.scanner.file_names import clashes, leaves_its_folder
 from shared.scanner.file_text import text_of
 from shared.storage.content import Files
 from shared.timing import API_TIMEOUT
@@ -126,28 +126,57 @@ def parse_slug(text: str) -> str:
 def read_bundle(files: Sequence[tuple[str, str | bytes]]) -> dict[str, bytes]:
     """Uploaded files by path. Raises when two parsers could read the bundle differently."""
     if not files or len(files) > MAX_FILES:
-        raise InvalidRequest(f"A bundle has 1 to {MAX_FILES} files.", code="invalid_bundle")
+        raise InvalidRequest(f"A skill has 1 to {MAX_FILES} files.", code="invalid_bundle")
     bundle: dict[str, bytes] = {}
     for path, content in files:
-        if len(path) > 300 or not _is_safe_path(path.split("/")) or leads_elsewhere(path):
+        if len(path) > 300 or not _is_safe_path(path.split("/")) or leaves_its_folder(path):
             raise InvalidRequest(f"{path[:80]!r} is not a path inside the skill's folder.", code="invalid_bundle")
         bundle[path] = _encode(path, content)
     _refuse_same_places([path for path, _ in files])
     _require_page(bundle)
     if sum(map(len, bundle.values())) > MAX_BUNDLE:
-        raise TooLarge("A bundle holds at most 4 MB. Leave out what the skill does not need.")
+        raise TooLarge("A skill holds at most 4 MB. Leave out what it does not need.")
     return bundle
+
+
+def require_usable(name: str, files: Sequence[tuple[str, str | bytes]]) -> tuple[str, ...]:
+    """Of an upload, what no worker, reviewer or judge could accept is refused at once. Returns what else is wrong with
+    its front matter, for its author."""
+    refuse_uploads_where_off()
+    parse_slug(name)
+    return require_usable_page(read_bundle(files)["SKILL.md"])
+
+
+def require_usable_page(skill_md: bytes) -> tuple[str, ...]:
+    from shared.scanner.front_matter import read_front_matter  # here: only this question needs YAML
+
+    front_matter = read_front_matter(text_of(skill_md))
+    if front_matter.errors:
+        raise Unprocessable(unusable(front_matter.errors), code="invalid_front_matter")
+    return front_matter.warnings
+
+
+def refuse_uploads_where_off() -> None:
+    if not get_settings().allow_uploads:
+        raise Forbidden("This platform takes skills from GitHub only. Send `repoUrl` instead.", code="uploads_off")
+
+
+def unusable(problems: Sequence[str]) -> str:
+    return f"SKILL.md cannot be used: {'; '.join(problems)}. Start it with `---`, `name:`, `description:`, `---`."
 
 
 def _require_page(bundle: Files) -> None:
     if "SKILL.md" not in bundle:
-        raise Unprocessable("A bundle has its SKILL.md at the top, not in a folder.", code="no_skill_md")
+        raise Unprocessable(
+            "There is no SKILL.md at the top level. It has to be there, not in a folder.",
+            code="no_skill_md",
+        )
 
 
 def _refuse_same_places(paths: Sequence[str]) -> None:
     """Two files that some disk would take for one, or a file where another needs a folder."""
     for path in clashes(paths):
-        raise InvalidRequest(f"{path[:80]!r} is in the bundle twice.", code="invalid_bundle")
+        raise InvalidRequest(f"{path[:80]!r} is there twice.", code="invalid_bundle")
 
 
 def _encode(path: str, content: str | bytes) -> bytes:
@@ -198,7 +227,7 @@ async def fetch_upload(submission: Submission) -> Fetched:
 
 async def pin_repo(submission: Submission) -> PinnedRepo:
     # What was pushed before it was submitted must be seen. The request itself may have asked, a moment before.
-    since = submission.created_at - API_TIMEOUT
+    since = (submission.run_at or submission.created_at) - API_TIMEOUT
     place = await get_github().pin(*_owner_and_name(submission), tree_of(submission), since)
     if submission.repo_id not in (None, place.repo.id):
         raise NeedsPerson(
@@ -263,7 +292,7 @@ async def find_folder(github: GitHub, place: PinnedRepo, skill_name: str | None)
     raise Unprocessable(
         f"This repository has several skills. Say which one with `skillPath`: {listed}.",
         code="several_skills",
-        details={"skills": names},
+        details={"skills": names, "paths": [skill.path.removeprefix(f"{pinned.path}/") for skill in skills]},
     )
 
 

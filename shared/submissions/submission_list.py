@@ -1,8 +1,10 @@
 """Lists of submissions that are right at first sight.
 
 An index is eventually consistent, so it only gives candidates. One round trip reads the index, the counters and the
-feed of the last two minutes; a second re-reads, strongly, every active row and everything the feed names, and merges:
-fresh wins, a row that no longer matches is dropped, one that the index does not know yet is added.
+feed of the last two minutes; a second re-reads, strongly, every active row and what the feed names, and merges: fresh
+wins, a row that no longer matches is dropped, one that the index does not know yet is added. On a busy day the second
+round trip has a limit, so that a view never costs more than work: what is not read again is shown as the feed has it,
+and named.
 """
 
 import asyncio
@@ -11,12 +13,12 @@ from typing import NamedTuple
 from shared.db import get_kv, now
 from shared.records.submissions import ACTIVE_STATES, State, SubmissionRow, row_of
 from shared.submissions.counters import COUNTER_KEYS, Stats, stats_of
+from shared.submissions.feed_store import get_recent_feed
 from shared.submissions.submission_store import (
     Fresh,
     IndexPage,
     get_ids_by_path,
     get_indexed_rows,
-    get_recent_feed,
     get_submission_index,
     get_submissions_fresh,
     position_of,
@@ -24,6 +26,7 @@ from shared.submissions.submission_store import (
 from shared.telemetry import logger
 
 MAX_LIMIT = 500
+READ_AGAIN = 500  # records, beside as many as a page has rows
 SURELY_IN_ROW = 40  # letters of a reason that no row cuts off
 
 
@@ -40,28 +43,40 @@ class Listing(NamedTuple):
     next_position: str | None  # None: this was the last page
     total: int | None
     stats: Stats
-    stale: list[str]  # shown as an index had them: their records could not be read
+    stale: list[str]  # shown as an index or the feed had them: their records were not read
+    is_feed_cut: bool = (
+        False  # an index that lags may still miss what changed before the part of the feed that was read
+    )
 
     @property
     def degraded(self) -> bool:
-        return self.stats.degraded or bool(self.stale)
+        return self.stats.degraded or bool(self.stale) or self.is_feed_cut
 
 
 async def list_submissions(query: ListQuery) -> Listing:
     at = now()
     index, counts, feed = await asyncio.gather(_index_of(query), get_kv().get_counts(COUNTER_KEYS), get_recent_feed(at))
-    active = {row_id for row_id, (_, row) in index.rows.items() if row.state in ACTIVE_STATES}
-    fresh = await get_submissions_fresh(active | feed.keys())
+    candidates = list(dict.fromkeys([*_active_in_order(query, index), *feed.rows]))
+    most = query.limit + READ_AGAIN
+    fresh = await get_submissions_fresh(candidates[:most])
+    not_read = {*fresh.failed, *candidates[most:]}
     stats = stats_of(counts, at)
-    rows, next_position = _cut(_merge(query, index.rows, feed, fresh), index.complete_until, query)
+    rows, next_position = _cut(_merge(query, index.rows, feed.rows, fresh, not_read), index.complete_until, query)
     shown = {row.id for row in rows}
     return Listing(
         rows=rows,
         next_position=next_position,
         total=_total(query, stats),
         stats=stats,
-        stale=sorted(shown.intersection(fresh.failed)),
+        stale=sorted(shown & not_read),
+        is_feed_cut=feed.is_cut,
     )
+
+
+def _active_in_order(query: ListQuery, index: IndexPage) -> list[str]:
+    """Those of the page first: an index names more candidates than a page shows."""
+    active = [(position, row_id) for row_id, (position, row) in index.rows.items() if row.state in ACTIVE_STATES]
+    return [row_id for _, row_id in sorted(active, reverse=query.descending)]
 
 
 async def list_of_repo(source: str, limit: int, after: str | None) -> tuple[list[SubmissionRow], str | None, list[str]]:
@@ -102,10 +117,14 @@ async def _index_of(query: ListQuery) -> IndexPage:
 
 
 def _merge(
-    query: ListQuery, index: dict[str, tuple[str, SubmissionRow]], feed: dict[str, SubmissionRow], fresh: Fresh
+    query: ListQuery,
+    index: dict[str, tuple[str, SubmissionRow]],
+    feed: dict[str, SubmissionRow],
+    fresh: Fresh,
+    not_read: set[str],
 ) -> list[tuple[str, SubmissionRow]]:
     merged = {row_id: row for row_id, (_, row) in index.items()}
-    merged |= {row_id: feed[row_id] for row_id in fresh.failed if row_id in feed}
+    merged |= {row_id: feed[row_id] for row_id in not_read if row_id in feed}
     merged |= {submission.id: row_of(submission) for submission in fresh.submissions}
     for row_id in fresh.missing:
         logger.error("index row without a record", extra={"submission": row_id})

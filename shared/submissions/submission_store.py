@@ -1,4 +1,4 @@
-"""Submissions at rest: the only module that knows their keys and stored shape.
+"""Submissions at rest: the only module that knows their keys and stored shape (those of the feed are in feed_store.py).
 
 Every change is one transaction: the record (guarded by version, state and fence), its history entries, its counter,
 its feed entry. So a record, its history and the counts cannot disagree.
@@ -35,17 +35,15 @@ from shared.records.submissions import (
     time_of,
     touch,
 )
-from shared.storage.documents import encode, minutes_between, parse_each, stamp
+from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import (
     ABSENT,
     LISTS,
-    SHARDS,
     Add,
     Expect,
     Key,
     Put,
     Query,
-    Row,
     Write,
     page_of_ids,
     query_all,
@@ -54,9 +52,10 @@ from shared.storage.kv import (
     shard_of,
 )
 from shared.submissions.counters import count_change, count_held
+from shared.submissions.feed_store import feed_put, rows_in
 from shared.submissions.run_store import ended_run_put
 from shared.submissions.word_index import word_puts
-from shared.timing import FEED_TTL, FEED_WINDOW, SCAN_LIMIT, STORE_BUDGET
+from shared.timing import SCAN_LIMIT, STORE_BUDGET
 
 CANDIDATES = 5  # of each partition for the oldest active: the index may still name some that have ended
 LONGEST_ACCEPT = 2 * STORE_BUDGET  # from the making of an id to the time its record carries
@@ -134,7 +133,7 @@ async def get_submission_and(submission_id: str, key: Key) -> tuple[Submission, 
     """A submission and one other document, in one request."""
     read = await get_kv().get_many([submission_key(submission_id), key])
     doc = read.found.get(submission_key(submission_id))
-    # Read again where there is none: the error tells "missing" from "unreadable".
+    # Read again where there is none: the error separates "missing" from "unreadable".
     return _RECORD.decode(doc) if doc else await get_submission(submission_id), read.found.get(key)
 
 
@@ -224,7 +223,7 @@ async def get_submission_index(
         get_kv(), *(Query(name, index, descending=descending, limit=share, **bound) for name, index in lists)
     )
     positions = dict(zip(_ids(row.key for row in found.rows), (row.sort for row in found.rows), strict=True))
-    return IndexPage({row.id: (positions[row.id], row) for row in _parse(found.rows)}, found.complete_until)
+    return IndexPage({row.id: (positions[row.id], row) for row in rows_in(found.rows)}, found.complete_until)
 
 
 async def get_indexed_rows(ids: Iterable[str]) -> dict[str, SubmissionRow]:
@@ -233,34 +232,12 @@ async def get_indexed_rows(ids: Iterable[str]) -> dict[str, SubmissionRow]:
         Query(_list_partition(id_), "list", stamp(time_of(id_)), stamp(time_of(id_) + LONGEST_ACCEPT)) for id_ in ids
     ]
     pages = await asyncio.gather(*map(get_kv().query, queries))
-    return {row.id: row for row in _parse(row for page in pages for row in page.rows)}
+    return {row.id: row for row in rows_in(row for page in pages for row in page.rows)}
 
 
 async def get_page_of_ids(after: str | None, limit: int) -> tuple[list[str], str | None]:
     """The oldest submissions behind a position, and the position to continue from: None at the end."""
     return await page_of_ids(get_kv(), "sub:", after, limit)
-
-
-async def get_feed(since: datetime, until: datetime) -> list[SubmissionRow]:
-    """Every change between two times in its order, strongly consistent, for as long as the feed is kept."""
-    return _parse(await _feed_rows(since, until))
-
-
-async def get_recent_feed(at: datetime) -> dict[str, SubmissionRow]:
-    """What changed in the last two minutes, strongly consistent: an index may not show it yet. The newest first: should
-    a minute have more than a page takes, the index has caught up with the rest."""
-    since = at - FEED_WINDOW
-    queries = [Query(pk, after=stamp(since), descending=True) for pk in _feed_partitions(since, at)]
-    pages = await asyncio.gather(*map(get_kv().query, queries))
-    rows = _parse(row for page in pages for row in page.rows)
-    return {row.id: row for row in sorted(rows, key=lambda row: row.version)}
-
-
-async def get_moved(since: datetime, until: datetime) -> set[str]:
-    """The ids of all that moved or were created between two times: all of them, strongly consistent, for as long as
-    the feed is kept."""
-    rows = await _feed_rows(since.replace(second=0, microsecond=0), until)
-    return {row.sort.split("#")[1] for row in rows}
 
 
 async def commit(
@@ -302,13 +279,8 @@ def position_of(row: Submission | SubmissionRow, by_update: bool) -> str:
     return f"{stamp(row.updated_at if by_update else row.created_at)}#{row.id}"
 
 
-def feed_position(row: Submission | SubmissionRow) -> str:
-    return f"{position_of(row, by_update=True)}#{row.version}"
-
-
 _RECORD = msgspec.json.Decoder(Submission)
 _ENTRY = msgspec.json.Decoder(HistoryEntry)
-_ROW = msgspec.json.Decoder(SubmissionRow)
 
 
 def _ids(keys: Iterable[Key]) -> list[str]:
@@ -332,24 +304,6 @@ def _list_partition(submission_id: str) -> str:
     return f"{LISTS['sub:']}#{shard_of(submission_id)}"
 
 
-def _feed_partition(minute: datetime, shard: int) -> str:
-    return f"feed:{minute:%Y-%m-%dT%H:%M}:{shard}"
-
-
-def _feed_partitions(since: datetime, until: datetime) -> list[str]:
-    return [_feed_partition(minute, shard) for minute in minutes_between(since, until) for shard in range(SHARDS)]
-
-
-async def _feed_rows(since: datetime, until: datetime) -> list[Row]:
-    partitions = _feed_partitions(since, until)
-    found = await asyncio.gather(*(query_all(get_kv(), pk, after=stamp(since)) for pk in partitions))
-    return sorted((row for rows in found for row in rows), key=lambda row: row.sort)
-
-
-def _parse(rows: Iterable[Row]) -> list[SubmissionRow]:
-    return parse_each({row.key: row.text for row in rows}, _ROW)[0]
-
-
 def _stored(written: Sequence[Write]) -> Submission:
     record = written[0]
     assert isinstance(record, Put)  # _writes puts the record first
@@ -362,8 +316,8 @@ def _writes(change: Change) -> list[Write]:
         return [record]
     history = [Put(_history_key(change.after.id, e.seq), encode(e)) for e in change.entries]
     ended = [ended_run_put(change.before)] if change.before and ends_run(change) else []
-    told = [*event_puts(decision_event(change)), _feed_put(change.after)]
-    return [record, *history, *ended, *count_change(change), *count_held(change), *told]
+    events = [*event_puts(decision_event(change)), feed_put(change.after)]
+    return [record, *history, *ended, *count_change(change), *count_held(change), *events]
 
 
 def _raise_if_held(error: ConditionFailed, writes: Sequence[Write]) -> None:
@@ -397,9 +351,3 @@ def _index_attrs(submission: Submission) -> dict[str, str | int]:
         kind = "waiting" if submission.state == State.RECEIVED else "lease"
         attrs |= {"duePk": f"due:{kind}#{shard}", "dueSk": f"{stamp(due)}#{submission.id}"}
     return attrs
-
-
-def _feed_put(submission: Submission) -> Put:
-    partition = _feed_partition(submission.updated_at, shard_of(submission.id))
-    expires_at = int((submission.updated_at + FEED_TTL).timestamp())
-    return Put(Key(partition, feed_position(submission)), encode(row_of(submission)), {"expiresAt": expires_at})

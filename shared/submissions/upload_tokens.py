@@ -5,11 +5,13 @@ from datetime import datetime, timedelta
 
 from shared.access.signing import is_same, sign
 from shared.errors import Conflict, Forbidden, LostLease, NotFound
-from shared.records.submissions import ACTIVE_STATES, Submission, token_hash
+from shared.records.submissions import ACTIVE_STATES, State, Submission, move, token_hash
 from shared.submissions.skill_source import UPLOADS
-from shared.submissions.submission_store import get_submission, touch_submission
+from shared.submissions.submission_store import commit, get_last_entry, get_submission, touch_submission
 
 ABANDONED_AFTER = timedelta(days=7)
+UPLOADER = "uploader"
+CANCELLED = "Cancelled by its uploader."
 
 
 async def upload_token_of(submission_id: str, number: int = 0) -> str:
@@ -24,10 +26,7 @@ async def next_upload_token(submission: Submission) -> tuple[str, dict[str, str 
 
 
 async def rotate_upload_token(submission_id: str, token: str) -> str:
-    submission = await get_submission(submission_id)
-    if submission.source != UPLOADS:
-        raise NotFound("This submission is not an upload: it has no upload token.")
-    require_upload_token(submission, token)
+    submission = await _get_upload(submission_id, token)
     rotated, set_ = await next_upload_token(submission)
     try:
         await touch_submission(submission, **set_)
@@ -36,8 +35,28 @@ async def rotate_upload_token(submission_id: str, token: str) -> str:
     return rotated
 
 
+async def cancel_upload(submission_id: str, token: str) -> Submission:
+    """Only while it waits: what a worker has claimed is decided. Uploading it again with its token takes it back."""
+    submission = await _get_upload(submission_id, token)
+    if submission.state != State.RECEIVED:
+        raise Conflict("Only a submission that waits for a worker can be cancelled.", code="illegal_move")
+    return await commit(lambda at: move(submission, State.DEQUEUED, UPLOADER, at, CANCELLED))
+
+
+async def was_cancelled_by_uploader(submission: Submission) -> bool:
+    return submission.state == State.DEQUEUED and (await get_last_entry(submission)).actor == UPLOADER
+
+
+async def _get_upload(submission_id: str, token: str) -> Submission:
+    submission = await get_submission(submission_id)
+    if submission.source != UPLOADS:
+        raise NotFound("This submission is not an upload: it has no upload token.")
+    require_upload_token(submission, token)
+    return submission
+
+
 def require_upload_token(submission: Submission, token: str | None) -> None:
-    """A missing token is told apart from a wrong one: the first may be a new author who chose a taken name."""
+    """A missing token and a wrong one are different errors: the first may be a new author who chose a taken name."""
     if not token:
         raise Conflict(
             f"The name {submission.skill_name!r}, or one that looks like it, is taken by another upload."

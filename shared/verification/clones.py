@@ -1,6 +1,6 @@
 """A near-copy of another publisher's skill that adds a host, a script or a directive: so work real campaigns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 import msgspec
@@ -15,8 +15,8 @@ from shared.scanner.context import CODE_FILES, SHELL_FILES
 from shared.scanner.file_text import text_of
 from shared.scanner.hosts import Host, HostKind, hosts_in
 from shared.scanner.report import Action
+from shared.storage.content import Files
 
-Files = Mapping[str, bytes]
 MAX_NAMED = 3
 DIRECTIVE = "DIR-"
 

@@ -11,7 +11,6 @@ import msgspec
 from shared.db import get_content, get_kv, get_scans, get_settings, now
 from shared.errors import ConditionFailed, NeedsPerson, Refused, Unavailable
 from shared.evidence.blocklist import BlockEntry, block_keys, block_reason, worst_entry
-from shared.evidence.judge import Judgement, NotJudged, Why, judge_skill
 from shared.evidence.receipt_store import (
     LOOK_ALIKE,
     Clearance,
@@ -34,12 +33,22 @@ from shared.marketplace.skill_index import (
 )
 from shared.marketplace.skill_store import decode_skill, skill_key
 from shared.records.decision import Judged, Ruling, decide, is_vendor, needs_judge
+from shared.records.judgement import Judgement, NotJudged, Why
 from shared.records.skills import Skill
 from shared.records.submissions import State, Submission, move, touch
 from shared.scanner import ScanReport, finding_for, rule_set_version
+from shared.scanner.report import DECISIVE, deciding_findings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import Key, Put
-from shared.submissions.skill_source import UPLOADS, Fetched, fetch_skill, fetch_upload, pin_repo, source_today
+from shared.submissions.skill_source import (
+    UPLOADS,
+    Fetched,
+    fetch_skill,
+    fetch_upload,
+    pin_repo,
+    source_today,
+    unusable,
+)
 from shared.submissions.submission_store import commit, find_by_identity, find_submission, identity_put, words_of
 from shared.verification.clearances import clearance_keys, find_clearance
 from shared.verification.likeness import Newcomer, with_likeness
@@ -257,7 +266,7 @@ async def _weigh(
 ) -> tuple[Ruling, Receipt]:
     report = receipt.report
     if report.front_matter.errors:  # no person or judge could approve it: it has no name
-        return Ruling(State.REJECTED, reason=_unusable(report.front_matter.errors)), receipt
+        return Ruling(State.REJECTED, reason=unusable(report.front_matter.errors)), receipt
     vendor = _is_vendor(fetched)
     cleared = clearance is not None and clearance.covers(receipt)
     judged: Judged | None = None
@@ -288,6 +297,8 @@ async def _ask_judge(held: LeasedSubmission, fetched: Fetched, report: ScanRepor
         return NotJudged(Why.NOT_SCANNED, summary_of(report))
     if get_settings().judge != "none":
         await held.move(State.TIER2_SCANNING)
+    from shared.evidence.judge import judge_skill  # with the first skill that needs it, not at every cold start
+
     return await judge_skill(fetched.files, notes_of(report))
 
 
@@ -310,13 +321,13 @@ def _facts(receipt: Receipt, ruling: Ruling) -> dict[str, Any]:
 
 
 def summary_of(report: ScanReport) -> str:
-    """The one finding that decided, in a sentence; the page shows the others."""
-    deciding = [finding for finding in report.findings if finding.action in ("block", "review")]
-    if deciding:
-        first = deciding[0]
-        more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
-        return f"{first.path}:{first.line}: {first.title}{more}"
-    return report.incomplete[0] if report.incomplete else ""
+    """The one finding that decided, and where; the page shows the others."""
+    deciding = [finding for finding in deciding_findings(report.findings) if finding.action in DECISIVE]
+    if not deciding:
+        return report.incomplete[0] if report.incomplete else ""
+    first, *others = deciding
+    place = f", {first.path}:{first.line}" if first.line else f", {first.path}" * bool(first.path)
+    return f"{first.title}{place}" + (f" (and {len(others)} more)" if others else "")
 
 
 def notes_of(report: ScanReport) -> str:
@@ -330,7 +341,3 @@ def notes_of(report: ScanReport) -> str:
         *unread[:MAX_NOTES],
     ]
     return "\n".join(lines) or "nothing"
-
-
-def _unusable(problems: Sequence[str]) -> str:
-    return f"SKILL.md cannot be used: {'; '.join(problems)}. Start it with `---`, `name:`, `description:`, `---`."

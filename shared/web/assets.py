@@ -15,6 +15,7 @@ _PARTS = {
     "home.js": ("page.js", "live.js", "home.js"),
     "queue.js": ("page.js", "live.js", "queue.js"),
     "submission.js": ("page.js", "live.js", "submission.js"),
+    "review.js": ("page.js", "live.js", "review.js"),
     "submit.js": ("page.js", "submit.js"),
     "skills.js": ("page.js", "skills.js"),
     "docs.js": ("page.js", "docs.js"),

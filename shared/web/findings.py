@@ -6,7 +6,7 @@ from typing import NamedTuple
 from shared.scanner import Finding
 from shared.scanner.file_text import text_of, unix_lines
 from shared.scanner.report import FlowStep, by_line, most_serious_first
-from shared.web.unseen import show_unseen
+from shared.web.invisible import show_invisible
 
 AROUND = 3
 LONGEST_LINE = 300
@@ -88,5 +88,5 @@ def _excerpt(excerpt: str, line: int) -> list[SourceLine]:
 
 
 def _shorten(text: str) -> str:
-    text = show_unseen(text.rstrip("\r"))
+    text = show_invisible(text.rstrip("\r"))
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"

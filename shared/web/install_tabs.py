@@ -44,7 +44,7 @@ def install_tabs(
     commands = _commands(skill, version, site)
     tabs = [_tab(client, commands, version, obstacles[client]) for client in (SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB)]
     tabs.append(_tab(MCP, commands, version, obstacles[MCP])._replace(digest=_page_digest(manifest)))
-    missing = [] if "zip" in version.artifacts else [version.unpackaged or "It has not been packaged yet."]
+    missing = [] if "zip" in version.artifacts else [version.why_not_packaged]
     tabs.append(_tab(DOWNLOAD, commands, version, missing))
     return [*tabs, *_vskill(skill)]
 

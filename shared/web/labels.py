@@ -60,11 +60,12 @@ NEXT = {
     S.VENDOR_APPROVED: Next(NO_ACTION, "Available in the marketplace, from a trusted vendor."),
     S.TIER1_FAILED: Next(AUTHOR, "Fix the findings below, then submit again."),
     S.REJECTED: Next(AUTHOR, "Fix the problem above, then submit again."),
-    S.DEQUEUED: Next(ADMIN, "Removed from the queue. Only an admin can requeue it."),
+    S.DEQUEUED: Next(ADMIN, "Removed from the queue. An admin can requeue it, and the owner what the owner cancelled."),
     S.BLOCKED: Next(REVIEWER, "Nothing is published until a reviewer has decided."),
     S.ON_HOLD: Next(REVIEWER, "A reviewer will approve, reject or requeue it."),
     S.RESCAN_REQUIRED: Next(REVIEWER, "The content changed after the scan and must be scanned again."),
 }
+CANCELLED_UPLOAD = Next(AUTHOR, "Upload it again with its upload token to take it back.")
 SUBMISSION_FLAGS = {
     "accepted": "Submitted",
     "duplicate": "Already submitted",
@@ -107,7 +108,7 @@ REPORT_TYPES = {
     "license": "License or copyright violation",
     "other": "Other",
 }
-EVENT_LABELS = {  # what owners are told
+EVENT_LABELS = {
     "submission.published": "Published",
     "submission.rejected": "Rejected",
     "submission.blocked": "Blocked",

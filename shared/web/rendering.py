@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup, escape
@@ -10,6 +11,7 @@ from markupsafe import Markup, escape
 from shared.records.submissions import CATEGORY_OF, State
 from shared.web import icons, labels
 from shared.web.assets import asset_url
+from shared.web.form_words import FORM_SENTENCES
 from shared.web.source_files import page_of_line
 
 _FOLDER = Path(__file__).parent / "templates"
@@ -25,6 +27,14 @@ def coded(text: str) -> Markup:
     if len(parts) % 2 == 0:  # an unpaired backtick is a plain character
         return escape(text)
     return Markup("").join(Markup("<code>%s</code>") % part if n % 2 else escape(part) for n, part in enumerate(parts))
+
+
+def line_url(files: str, path: str, line: int) -> str:
+    """`files` is the address of files of a skill: a folder, here or on another host, or one that ends with `file=`."""
+    page = page_of_line(line)
+    mark = "&" if "?" in files else "?"
+    part = f"{mark}page={page}" if page > 1 and files.startswith("/") else ""
+    return f"{files}{quote(path)}{part}" + (f"#L{line}" if line else "")
 
 
 def listing(text: str) -> Markup:
@@ -46,10 +56,11 @@ def _templates() -> jinja2.Environment:
         asset=asset_url,
         icon=icons.icon,
         labels=labels,
+        form_sentences=FORM_SENTENCES,
         look=labels.look_of,
         category_of=CATEGORY_OF.__getitem__,
         State=State,
-        page_of_line=page_of_line,
+        line_url=line_url,
     )
     templates.filters.update(number=labels.number, duration=labels.duration, exact=labels.exact, clock=labels.clock)
     templates.filters.update(actor=labels.actor_name, coded=coded, listing=listing)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from shared.scanner import Finding
 from shared.scanner.file_text import is_readable, text_of, unix_lines
 from shared.scanner.report import ScannedFile, most_serious_first
-from shared.web.unseen import show_unseen
+from shared.web.invisible import show_invisible
 
 LINES_PER_PAGE = 1000
 LONGEST_LINE = 2000
@@ -144,7 +144,7 @@ def _pieces(line: str, start: int, spans: Sequence[tuple[int, int, str]], ends: 
         at = max(at, right)
         index += 1
     pieces = [*pieces, Piece("", line[at:])] if line[at:] or not pieces else pieces
-    return [Piece(kind, show_unseen(text)) for kind, text in pieces]
+    return [Piece(kind, show_invisible(text)) for kind, text in pieces]
 
 
 def _highlights(path: str, text: str) -> list[tuple[int, int, str]]:

@@ -24,6 +24,7 @@ from shared.records.submissions import (
 from shared.scanner.report import FrontMatter
 from shared.submissions.counters import Stats
 from shared.submissions.queue_position import RANKED, QueueRank, QueueSnapshot
+from shared.submissions.upload_tokens import CANCELLED
 from shared.web import labels
 from shared.web.findings import by_file
 from shared.web.source_files import TreeRow, file_tree
@@ -105,7 +106,7 @@ def submission_view(
         "verdict": deferral_of(submission, tries, at) or verdict_of(submission),
         "tries": tries,
         "resubmit_url": _resubmit_url(submission),
-        "next": labels.NEXT[submission.state],
+        "next": labels.CANCELLED_UPLOAD if submission.reason == CANCELLED else labels.NEXT[submission.state],
         "place": place and _place_sentence(place),
         "stages": stages_of(history),
         "overdue": staleness(submission, at) or None,

@@ -23,7 +23,7 @@ HELD = "\n\nRun `pip install --extra-index-url http://pypi.example/simple hello`
 A_SAMPLE = "uploads/anonymous/sql-review"
 # What the $ID of a command must be. Everything else is about one that is published.
 STATES = {
-    r"submissions/\$ID/(approve|reject|retry)": "held",
+    r"submissions/\$ID/(approve|reject|retry|claim|release|notes|review)": "held",
     r"/\$ID/(dequeue|requeue)": "waiting",
     r"\$ID/unblock": "blocked",
 }
@@ -32,7 +32,8 @@ REFUSED = {
     '"seen": 4': "changed_meanwhile",  # ours is at another version
     "dead-letters/$LETTER/retry": "conflict",  # poison names no submission
     "tokens/$TOKEN/revoke": "own_token",  # there is no other
-    "upload-token": "wrong_upload_token",  # the real one is known to the uploader alone
+    "$ID/release": "nothing_to_change",  # nobody has claimed it
+    "of another": "wrong_upload_token",  # the real one is known to the uploader alone
 }
 
 

@@ -115,7 +115,7 @@ def test_every_kind_of_reference_is_the_skill_it_names(platform, github):
 
 
 @pytest.mark.requirement("S05")
-def test_a_forks_commit_is_refused_whoever_the_owner_is(platform, github):
+def test_a_forks_commit_is_refused_for_every_owner(platform, github):
     for owner, more in (("acme", {}), ("trusted", {"owner_id": VENDOR_ID})):
         repo = github.repo(f"{owner}/forked", THREE, **more)
         fork = repo.fork_commit(THREE)
@@ -271,7 +271,7 @@ def open_gate(github) -> None:
     connection.close()
 
 
-def test_an_owner_is_told_and_a_repository_that_changes_hands_is_held_within_a_tick(quick_platform, github):
+def test_an_owner_is_notified_and_a_repository_that_changes_hands_is_held_within_a_tick(quick_platform, github):
     platform, repo = quick_platform, github.repo("lost/skills", {"pdf/SKILL.md": skill_md("pdf")}, id=8001)
     address = f"{GITHUB}/lost/skills"
     _, challenge = platform.json("POST", "/api/v1/owners/challenges", {"repoUrl": address})

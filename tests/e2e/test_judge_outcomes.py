@@ -57,9 +57,9 @@ def test_every_answer_of_the_judge_leads_where_the_table_says(platform, bedrock)
     obeyed = f"{MINING}\n\n{OBEY_ME}"
     cases = {
         "judged-pass": ("pass", "Sum the file up.", "PUBLISHED", ""),
-        "judged-concerns": ("concerns", "Sum the file up.", "ON_HOLD", "The judge has concerns: SKILL.md:"),
-        "judged-fail": ("fail", "Sum the file up.", "REJECTED", "Rejected by the judge: SKILL.md:"),
-        "judged-junk": ("junk", "Sum the file up.", "ON_HOLD", "The judge could not decide: The judge gave no usable"),
+        "judged-concerns": ("concerns", "Sum the file up.", "ON_HOLD", ". The judge has concerns."),
+        "judged-fail": ("fail", "Sum the file up.", "REJECTED", ". Rejected by the judge."),
+        "judged-junk": ("junk", "Sum the file up.", "ON_HOLD", "The judge gave no usable"),
         "weighed": ("pass", f"{REVIEWED}\n\nThat is all.", "PUBLISHED", ""),
         "obeyed-rule": ("obeys", obeyed, "BLOCKED", "Blocked until a person has looked at it"),
         "obeyed-unseen": ("obeys", OBEY_ME, "ON_HOLD", "Some content could not be scanned"),

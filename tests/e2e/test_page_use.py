@@ -7,7 +7,9 @@ from itertools import product
 import pytest
 from playwright.sync_api import expect
 
+from shared.submissions.dead_letter_store import store_dead_letter
 from shared.web import labels
+from tests.support.backdated_history import in_store_of
 from tests.support.browser import browser as open_browser
 from tests.support.browser_tab import Tab, sign_in, violations, violations_of_colours
 from tests.support.demo import fill, fill_github
@@ -29,6 +31,7 @@ def demo(tmp_path_factory):
         fill_github(github)
         running = Platform.start(tmp_path_factory.mktemp("demo"), GITHUB_API_URL=github.url)
         running.ids = fill(running, github)
+        in_store_of(running, github.url, lambda _: store_dead_letter("m-1", "{}", "it failed", running.ids["held"]))
         yield running
         running.kill()
 
@@ -216,21 +219,35 @@ def test_a_finding_of_a_submission_is_one_click_from_its_line(tab, demo):
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
 
 
-IS_UNDER = "([x, y]) => document.elementFromPoint(x, y).textContent"
+IS_UNDER = "([x, y]) => document.elementFromPoint(x, y).closest('summary')?.textContent"
+SECTIONS = ("?review={held}", "/queue", "/skills?name=pdf-forms", "/skills?name=prompt-tuner", "/blocklist")
+BOXES = """() => [...document.querySelectorAll("main .decisions summary")].map((one) => {
+  const { x, y } = one.getBoundingClientRect();
+  return [one.textContent, x + scrollX, y + scrollY];
+})"""
 
 
-def test_no_button_of_a_decision_moves_when_one_opens(tab, demo):
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("section", SECTIONS)
+def test_no_button_moves_when_one_opens(tab, demo, section, size):
     sign_in(tab, demo)
-    tab.goto(f"{demo.url}/admin?review={demo.ids['held']}")
-    buttons = tab.locator(".decisions summary")
-    buttons.first.scroll_into_view_if_needed()
+    tab.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    tab.goto(f"{demo.url}/admin{section.format(**demo.ids)}")
+    buttons = tab.locator("main .decisions summary")
+    assert buttons.count()
     for n in range(buttons.count()):
-        box, label = buttons.nth(n).bounding_box(), buttons.nth(n).text_content()
+        button = buttons.nth(n)
+        button.evaluate("button => button.scrollIntoView({ block: 'center' })")
+        box, label = button.bounding_box(), button.text_content()
         middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+        before = tab.evaluate(BOXES)
         tab.mouse.click(*middle)
-        expect(tab.locator(".decisions details[open] > summary")).to_have_text(label)
-        expect(tab.locator(".decisions details[open] [name=why]")).to_be_visible()
+        form = tab.locator("main .decisions details[open]", has=tab.locator("summary", has_text=label)).last
+        expect(form.locator("[name=why]")).to_be_visible()
         assert tab.evaluate(IS_UNDER, middle) == label
+        assert tab.evaluate(BOXES) == before
+        assert tab.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+        tab.mouse.click(*middle)
 
 
 def test_the_api_page_shows_one_operation_at_a_time_and_sends_it(tab, demo):

@@ -1,16 +1,20 @@
 """The whole platform as a process: real HTTP, real Lambda runtime processes, a real queue, a real DynamoDB API."""
 
 import json
+import tarfile
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from local import smoke
 from shared.records.submissions import CATEGORIES
+from tests.support.builders import REVERSE_SHELL
 from tests.support.platform import Platform, eventually, kill
 
+EARLIER_STATE = Path(__file__).parents[1] / "support" / "state_of_emulator.tar.gz"
 CLIENTS = 8
 SUBMISSIONS = 200
 UNUSABLE_EVERY = 4
@@ -26,8 +30,9 @@ def platform(tmp_path_factory):
 
 
 def bundle(name: str, usable: bool = True, padding: int = 0) -> dict:
-    head = f"---\nname: {name}\ndescription: Says hello, number {name}.\n---\n" if usable else "# No front matter\n"
-    return {"bundle": {"name": name, "files": [{"path": "SKILL.md", "content": head + "x" * padding}]}}
+    head = f"---\nname: {name}\ndescription: Says hello, number {name}.\n---\n"
+    files = {"SKILL.md": head + "x" * padding} | ({} if usable else {"run.sh": REVERSE_SHELL})
+    return {"bundle": {"name": name, "files": [{"path": path, "content": text} for path, text in files.items()]}}
 
 
 def submit(platform: Platform, body: dict, **headers: str) -> dict:
@@ -99,9 +104,9 @@ def test_200_submissions_by_8_clients_end_as_they_should_and_every_number_is_tru
     rows = {row["id"]: row for row in listing(platform, 500)["submissions"]}
     for answer, usable in answers:
         row = rows[answer["id"]]
-        assert row["state"] == ("PUBLISHED" if usable else "REJECTED"), row
+        assert row["state"] == ("PUBLISHED" if usable else "TIER1_FAILED"), row
         if not usable:
-            assert "SKILL.md cannot be used" in row["reason"]
+            assert row["reason"].startswith("Opens a shell to another machine, run.sh:1")
     assert_counts_are_true(platform)
 
 
@@ -136,7 +141,7 @@ def test_what_is_published_can_be_read(platform):
     assert "uploads/anonymous/readable" in names
 
 
-def test_poison_in_the_queue_becomes_one_dead_letter_and_harms_nobody(platform):
+def test_poison_in_the_queue_becomes_one_dead_letter_and_harms_no_other_message(platform):
     sqs, url = platform.client("sqs"), platform.info["queueUrl"]
     sent = sqs.send_message(QueueUrl=url, MessageBody="not json")["MessageId"]
     answer = submit(platform, bundle("beside-poison"))
@@ -162,14 +167,41 @@ def test_restart_keeps_every_record_and_the_first_list_is_right(tmp_path):
         first.kill()
 
 
-def test_with_the_store_stopped_the_list_is_503_never_empty(tmp_path):
+def test_a_platform_continues_with_the_data_of_an_earlier_release(tmp_path):
+    """As it was when its store was an emulator: a published and a rejected skill, and a message that is none."""
+    with tarfile.open(EARLIER_STATE) as archive:
+        archive.extractall(tmp_path / "local", filter="data")
+    platform = Platform.start(tmp_path, TIME_SCALE=QUICK)
+    try:
+        assert "imported 60 items" in platform.output
+        rows = listing(platform, 500)["submissions"]
+        assert sorted(row["state"] for row in rows) == ["PUBLISHED", "REJECTED"]
+        name = next(row["skillName"] for row in rows if row["state"] == "PUBLISHED")
+        found = platform.json("GET", f"/api/v1/skills?q={name.rpartition('/')[2]}")[1]["skills"]
+        assert [skill["name"] for skill in found] == [name]
+        for path in (f"/skills/{name}", f"/api/v1/skills/{name}/versions/latest/download", "/queue"):
+            assert platform.request("GET", path)[0] == 200
+        new = submit(platform, bundle("after-the-update"))["id"]
+        eventually(lambda: submission(platform, new)["state"] == "PUBLISHED", 90)
+    finally:
+        platform.kill()
+
+
+def test_while_the_store_is_gone_a_list_waits_or_is_503_and_is_never_empty(tmp_path):
     platform = Platform.start(tmp_path)
     try:
-        submit(platform, bundle("there"))
+        there = submit(platform, bundle("there"))["id"]
         kill(platform.info["emulatorPid"])
-        status, headers, body = platform.request("GET", "/api/v1/submissions?limit=500")
-        assert (status, headers["retry-after"]) == (503, "5")
-        assert "submissions" not in json.loads(body)
+        seen = []
+
+        def is_answered() -> bool:
+            seen.append(platform.json("GET", "/api/v1/submissions?limit=500"))
+            return seen[-1][0] != 503
+
+        eventually(is_answered)
+        status, answer = seen[-1]
+        assert (status, [row["id"] for row in answer["submissions"]]) == (200, [there])
+        assert not any("submissions" in refused for _, refused in seen[:-1])
     finally:
         platform.kill()
 

@@ -166,7 +166,7 @@ def test_a_killed_idle_process_is_replaced(platform: Platform) -> None:
 # --- queue and schedule ---
 
 
-def test_only_the_failed_message_of_a_batch_comes_back_and_ends_as_a_dead_letter(platform: Platform) -> None:
+def test_only_the_failed_message_of_a_batch_reappears_and_ends_as_a_dead_letter(platform: Platform) -> None:
     for name in ("good-1", "good-2"):
         send(platform, id=name)
     send(platform, id="bad", fail=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.certificates import write_certificate
 from tests.support.platform import Platform, eventually, is_running, kill
 from tests.support.small_platform import TEMPLATE, item, pids, put_item
 from tests.support.store import begin_a_write
@@ -127,7 +128,9 @@ def test_the_first_start_submits_the_samples_and_a_later_one_adds_new_indexes(
         folder = template.parent / "samples" / name
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(f"---\nname: {name}\n---\n")
-    first = start(started, tmp_path, template, SAMPLES="1")
+    certificate = write_certificate(tmp_path)
+    first = start(started, tmp_path, template, SAMPLES="1", **certificate)
+    assert first.url.startswith("https://127.0.0.1:")
     eventually(lambda: "First start: submitted 2 sample skills from samples/." in first.output)
     assert first.output.count("POST /api/v1/submissions 200") == 2
     put_item(first, "indexed")
@@ -148,14 +151,29 @@ def test_the_first_start_submits_the_samples_and_a_later_one_adds_new_indexes(
     assert found["Count"] == 1
 
 
-def test_without_its_store_the_runner_says_so_and_ends_with_an_error(started: list[Platform], tmp_path: Path) -> None:
+def test_a_store_that_was_killed_is_started_again_with_all_its_data(started: list[Platform], tmp_path: Path) -> None:
     running = start(started, tmp_path)
+    put_item(running, "kept")
+    first = running.info["emulatorPid"]
+    kill(first)
+    eventually(lambda: "The store was started again" in running.output)
+    assert item(running, "kept")
+    assert running.info["emulatorPid"] != first
+    assert "The store exited with -9" in running.output
+    assert running.stop() == 0
+
+
+def test_a_store_that_cannot_be_started_again_ends_the_platform_with_an_error(
+    started: list[Platform], tmp_path: Path
+) -> None:
+    running = start(started, tmp_path)
+    for name in ("platform.db-wal", "platform.db-shm"):
+        (running.directory / name).unlink(missing_ok=True)
+    (running.directory / "platform.db").write_bytes(b"no database" * 1000)
     kill(running.info["emulatorPid"])
-    eventually(lambda: "The store exited with -9" in running.output)
-    eventually(lambda: "cannot be read" in running.output)
-    assert running.stop() == 1
-    assert "the store did not end cleanly; everything that it acknowledged is kept" in running.output
-    assert "did not stop cleanly" in start(started, tmp_path).output
+    assert running.wait() == 1
+    assert "cannot be opened" in running.output
+    assert "everything that it acknowledged is kept" in running.output
 
 
 def _back_up_and_restore(running: Platform, file: Path) -> None:

@@ -189,7 +189,8 @@ ATTACK_GUARDS = [
         {f"functions.api.skill_files:refuse_{what}": always(None) for what in ("blocked", "banned")},
     ),
     Guard(
-        "files that lead elsewhere are not packaged", {"shared.marketplace.packaging:leads_elsewhere": always(False)}
+        "files that leave their folder are not packaged",
+        {"shared.marketplace.packaging:leaves_its_folder": always(False)},
     ),
     Guard(
         "names of files are encoded in headers", {"functions.api.skill_files:quote": lambda _: lambda text, safe: text}
@@ -358,7 +359,7 @@ ATTACK_GUARDS = [
     Guard(
         "events of another source are refused",
         {
-            "functions.consumer:records_of": lambda _: lambda event: event.get("Records", []),
+            "functions.http.partial_batch:records_of": lambda _: lambda event: event.get("Records", []),
             "functions.http.routes:_refuse_other_events": always(None),
         },
     ),

@@ -150,8 +150,10 @@ GUARDS = [
         {"shared.records.submissions:due_at": _due_without("lease_until")},
         ["tests/unit/records/test_submissions.py::test_due_is_the_latest_of_all_waits"],
     ),
-    Guard("a message that failed is kept", {"functions.consumer:failures_of": always({"batchItemFailures": []})}),
-    Guard("a batch never returns None", {"functions.consumer:failures_of": always(None)}),
+    Guard(
+        "a message that failed is kept", {"functions.http.partial_batch:failures_of": always({"batchItemFailures": []})}
+    ),
+    Guard("a batch never returns None", {"functions.http.partial_batch:failures_of": always(None)}),
     Guard("what is finished is not claimed", {"shared.verification.pipeline:ACTIVE_STATES": value(frozenset(State))}),
     Guard(
         "only legal moves", {"shared.records.submissions:LEGAL_MOVES": value(dict.fromkeys(State, frozenset(State)))}
@@ -330,7 +332,7 @@ GUARDS = [
     Guard(
         "a worker that lost a record reads it again",
         {"shared.verification.pipeline:_after_losing": always(import_module("shared.verification.pipeline").DONE)},
-        [f"{FOUND}test_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one"],
+        [f"{FOUND}test_a_worker_that_lost_its_record_keeps_its_message_while_no_other_worker_has_one"],
     ),
     Guard("a row is cut to its size", {"shared.records.submissions:_fitting": lambda _: lambda row, field: row}),
     Guard("a message is cut to its size", {"shared.submissions.intake:_cut": lambda _: str}),

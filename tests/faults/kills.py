@@ -2,9 +2,10 @@
 
     PYTHONPATH=. .venv/bin/python -m tests.faults.kills --times 50 --seed 1
 
-Clients submit skills, and an operator blocks some of them. At a random moment the runner, the store and every worker
-are killed. After each start, every acknowledged submission must be answered and every acknowledged decision must hold;
-at the end everything comes to rest, and the counters must equal a recount.
+Clients submit skills, and operators take some out of the queue, block some, and reject some of the blocked. At a random
+moment the runner, the store and every worker are killed. After each start, every acknowledged submission must be
+answered and every acknowledged decision must hold; at the end everything comes to rest, and the counters must equal a
+recount.
 """
 
 import argparse
@@ -16,20 +17,25 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+from shared.records.submissions import State
 from tests.support.faulty_platform import FaultyPlatform, bundle
 from tests.support.platform import Platform, eventually
 from tests.support.quiescence import wrong_at_rest
 
 RESULT = Path(__file__).parents[2] / "bench" / "results" / "kills.json"
 CLIENTS = 6
+OPERATORS = 2
+DECISIONS = {"block": "BLOCKED", "reject": "REJECTED", "dequeue": "DEQUEUED"}
 FIRST, LAST = 0.05, 2.0  # seconds of load before a kill
 PATIENCE = 180.0
+STATES = frozenset(State)
 
 
 class Kills:
@@ -38,7 +44,9 @@ class Kills:
         self._stopping = threading.Event()
         self._number = 0
         self.submitted: list[str] = []  # ids, acknowledged
-        self.blocked: list[str] = []
+        self.decided: dict[str, set[str]] = {}  # the states that the last decision, or one without an answer, allows
+        self.decisions: Counter[str] = Counter()  # acknowledged
+        self._deciding: set[str] = set()
         self.cuts = 0
         self.problems: list[str] = []
 
@@ -65,14 +73,16 @@ class Kills:
     def _load_until(self, platform: Platform, seconds: float) -> None:
         """The platform dies while every client is in the middle of a request."""
         self._stopping = threading.Event()
-        clients = [threading.Thread(target=self._submit_many, args=(platform,)) for _ in range(CLIENTS)]
-        for client in (*clients, operator := threading.Thread(target=self._block_some, args=(platform,))):
-            client.start()
+        work = [self._submit_many] * CLIENTS + [self._decide_some] * OPERATORS
+        threads = [threading.Thread(target=one, args=(platform,)) for one in work]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: self.decisions, PATIENCE)  # true from the first on
         time.sleep(seconds)
         platform.kill()
         self._stopping.set()
-        for client in (*clients, operator):
-            client.join()
+        for thread in threads:
+            thread.join()
 
     def _submit_many(self, platform: Platform) -> None:
         while not self._stopping.is_set():
@@ -82,29 +92,46 @@ class Kills:
                 if status in (200, 201):
                     self.submitted.append(answer["id"])
 
-    def _block_some(self, platform: Platform) -> None:
-        headers = {"authorization": f"Bearer {platform.admin_token}"}
+    def _decide_some(self, platform: Platform) -> None:
         while not self._stopping.is_set():
-            self._stopping.wait(0.05)
-            left = list(set(self.submitted[-30:]) - set(self.blocked))
-            if left:
-                one = self._dice.choice(left)
-                with suppress(OSError, http.client.HTTPException, ValueError):
-                    path = f"/api/v1/admin/submissions/{one}/block"
-                    if platform.json("POST", path, {"reason": "A decision."}, headers)[0] == 200:
-                        self.blocked.append(one)
+            self._stopping.wait(0.02)
+            recent = sorted({*self.submitted[-30:]} - self._deciding)
+            if recent:
+                one = self._dice.choice(recent)
+                self._deciding.add(one)  # one operator at a time
+                self._decide(platform, one)
+                self._deciding.discard(one)
+
+    def _decide(self, platform: Platform, one: str) -> None:
+        """A request without an answer may have been carried out, or not."""
+        before = self.decided.get(one)
+        verb = "reject" if before == {"BLOCKED"} else self._dice.choice(["block", "dequeue"]) if not before else None
+        if verb is None:
+            return
+        status, headers = None, {"authorization": f"Bearer {platform.admin_token}"}
+        with suppress(OSError, http.client.HTTPException, ValueError):
+            path = f"/api/v1/admin/submissions/{one}/{verb}"
+            status, _ = platform.json("POST", path, {"reason": "A decision."}, headers)
+        if status == 200:
+            self.decisions[verb] += 1
+            self.decided[one] = {DECISIONS[verb]}
+        elif status is None or status >= 500:
+            self.decided[one] = {DECISIONS[verb], *(before or {*STATES})}
 
     def _missing(self, platform: Platform) -> list[str]:
         def read(submission_id: str) -> tuple[str, int, str]:
             status, answer = platform.json("GET", f"/api/v1/submissions/{submission_id}")
             return submission_id, status, answer.get("state", "")
 
-        recent, decided = self.submitted[-200:], set(self.blocked)
+        recent = self.submitted[-200:]
         with ThreadPoolExecutor(CLIENTS) as pool:
             answers = list(pool.map(read, recent))
         lost = [f"{one} was acknowledged and is answered {status}" for one, status, _ in answers if status != 200]
-        undone = [f"{one} was blocked and is {state}" for one, _, state in answers if one in decided]
-        return lost + [problem for problem in undone if not problem.endswith(" BLOCKED")]
+        return lost + self._undone({one: state for one, _, state in answers})
+
+    def _undone(self, states: dict[str, str]) -> list[str]:
+        wrong = {one: state for one, state in states.items() if state not in self.decided.get(one, {*STATES, state})}
+        return [f"{one} is {state}, after a decision for {sorted(self.decided[one])}" for one, state in wrong.items()]
 
     def _wrong_at_rest(self, platform: Platform) -> list[str]:
         nothing = cast(Any, None)  # no proxy and no stubs: nothing but SIGKILL goes wrong here
@@ -115,8 +142,7 @@ class Kills:
             return stats["active"] == 0 and watched.messages() == 0 and watched.unindexed() == 0
 
         eventually(is_at_rest, PATIENCE)
-        undone = [one for one in self.blocked if watched.record(one)["state"] != "BLOCKED"]
-        problems = [f"{one} was blocked and is not any more" for one in undone]
+        problems = self._undone({one: watched.record(one)["state"] for one in self.decided})
         return problems + wrong_at_rest(watched, self.submitted, [])
 
 
@@ -125,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    started = time.monotonic()
+    started, load = time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         kills = Kills(Path(folder), options.seed)
         kills.run(options.times)
@@ -133,9 +159,9 @@ def main(arguments: Sequence[str]) -> int:
         "kills": options.times,
         "seed": options.seed,
         "seconds": round(time.monotonic() - started),
-        "machine": {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)},
+        "machine": {"cores": os.cpu_count(), "loadBefore": round(load, 1)},
         "acknowledgedSubmissions": len(set(kills.submitted)),
-        "acknowledgedDecisions": len(kills.blocked),
+        "acknowledgedDecisions": dict(kills.decisions),
         "startsThatCutATornTail": kills.cuts,
         "problems": kills.problems,
     }

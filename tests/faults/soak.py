@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from shared.records.submissions import CATEGORY_OF
+from tests.support.builders import REVERSE_SHELL
 from tests.support.fault_proxy import pid_of
 from tests.support.faulty_platform import FaultyPlatform, bundle, faulty_platform, skill_md
 from tests.support.platform import kill
@@ -153,7 +154,7 @@ class Soak:
                 one.result()
 
     def submit(self, number: int, dice: random.Random) -> None:
-        kind = dice.choices(["new", "repository", "unusable", "changed", "again"], [60, 20, 5, 10, 5])[0]
+        kind = dice.choices(["new", "repository", "harmful", "changed", "again"], [60, 20, 5, 10, 5])[0]
         name = f"soak-{number}"
         known = dice.choice(list(self.names)) if self.names else None
         if kind in ("changed", "again") and known:
@@ -164,8 +165,8 @@ class Soak:
             body = {"repoUrl": f"https://github.com/acme/{name}", "skillPath": "."}
         else:
             body = bundle(name)
-            if kind == "unusable":
-                body["bundle"]["files"][0]["content"] = "# No front matter\n"
+            if kind == "harmful":
+                body["bundle"]["files"].append({"path": "run.sh", "content": REVERSE_SHELL})
         self.remember(name, body, dice)
 
     def remember(self, name: str, body: dict, dice: random.Random) -> None:

@@ -21,7 +21,7 @@ def only(world):
 
 @pytest.mark.requirement("I9")
 @pytest.mark.parametrize("at", range(3, 15))
-def test_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_one(world, at):
+def test_a_worker_that_lost_its_record_keeps_its_message_while_no_other_worker_has_one(world, at):
     """A person requeued it under the worker's hands, and that send failed: the worker's message was deleted as "left
     to its new holder", and the submission waited for the scan without any."""
     world.submit("greeter", "good")
@@ -35,7 +35,7 @@ def test_a_worker_that_lost_its_record_keeps_its_message_while_nobody_else_has_o
 
 
 @pytest.mark.requirement("I9")
-def test_a_worker_that_was_too_late_to_claim_keeps_its_message_while_nobody_else_has_one(world):
+def test_a_worker_that_was_too_late_to_claim_keeps_its_message_while_no_other_worker_has_one(world):
     """The scan noted a resend between the worker's read and its claim and died before it sent anything."""
     world.submit("greeter", "good")
     world.tick(minutes=6)

@@ -11,3 +11,4 @@ def test_killed_with_everything_under_load_nothing_that_was_acknowledged_is_lost
     kills.run(times=2)
     assert kills.problems == []
     assert kills.submitted
+    assert kills.decisions

@@ -156,7 +156,7 @@ def test_of_two_copies_in_one_batch_one_is_worked_on(faulty):
 
 
 @pytest.mark.requirement("R15")
-def test_throttled_once_nobody_notices_throttled_for_ever_it_is_a_503_in_time(faulty):
+def test_one_throttled_request_goes_unnoticed_and_lasting_throttling_is_a_503_in_time(faulty):
     faulty.proxy.add("throttle", "Query", times=1)
     assert faulty.platform.json("GET", "/api/v1/submissions")[0] == 200
     fault = faulty.proxy.add("throttle", "Query")

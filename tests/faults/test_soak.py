@@ -22,7 +22,7 @@ def test_a_short_soak_breaks_a_lot_and_loses_nothing():
     assert int(reported["load held"].split()[0]) > 0
 
 
-def test_what_is_wrong_at_rest_is_told(tmp_path):
+def test_what_is_wrong_at_rest_is_reported(tmp_path):
     """A soak that cannot fail proves nothing: each kind of damage is planted and found."""
     with faulty_platform(tmp_path, EXTERNAL_SCANNERS="") as faulty:
         kept, lost = faulty.upload("kept")["id"], faulty.upload("lost")["id"]

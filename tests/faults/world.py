@@ -17,7 +17,8 @@ from unittest.mock import patch
 
 import shared.records.submissions
 import shared.scanner.pack
-from functions import consumer, dead_letters
+from functions import dead_letters
+from functions.http.partial_batch import settle
 from local.queue_events import messages_done
 from shared import telemetry
 from shared.errors import PlatformError
@@ -34,6 +35,7 @@ from shared.worker_context import run_with_worker_env
 from tests.faults.actors import SMOOTH, Actor, Plan
 from tests.faults.skill_sources import CONTENTS, HEAVY, Contents, Sources
 from tests.faults.virtual_loop import VirtualLoop
+from tests.support.builders import consume
 from tests.support.invariants import Watcher, submissions_of
 from tests.support.memory import Clock, FixedSecrets, memory_env
 from tests.support.memory_dynamo import MemoryDynamo
@@ -124,7 +126,7 @@ class World:
         actor = self._actor("worker", plan, skew)
 
         async def work() -> None:
-            answer = await consumer.consume(batch, actor.env, actor.name, BATCH_TIME)
+            answer = await consume(batch, actor.env, actor.name, BATCH_TIME)
             self._acknowledge(batch, answer)
             return answer
 
@@ -140,7 +142,7 @@ class World:
         actor = self._actor("dead letters", plan)
 
         async def work() -> None:
-            answer = await dead_letters.consume(batch, actor.env)
+            answer = await settle(batch, actor.env, dead_letters.store)
             self._bury_done(batch, answer)
 
         self._run(actor, work())

@@ -79,7 +79,7 @@ async def test_skills_submitted_again_ask_for_the_head_once(env, stub):
     assert asked(stub) == {"repo": 1, "ref": 1}
 
 
-async def test_what_is_not_there_is_told_to_each_in_its_own_words(env):
+async def test_each_missing_entry_is_reported_with_its_own_message(env):
     answers = await submit(env, [RequestedSkill(None, "a"), RequestedSkill(None, "b")], f"{URL}/tree/no-such-branch")
     assert ["/a'" in answers[0].message, "/b'" in answers[1].message] == [True, True]
     answers = await submit(env, [RequestedSkill("a", None), RequestedSkill("b", None)], "https://github.com/acme/none")
@@ -139,7 +139,7 @@ async def test_a_github_that_hangs_costs_a_batch_what_it_costs_one(env, stub, mo
 
 
 @pytest.mark.requirement("S04")
-async def test_a_github_that_sends_us_elsewhere_is_left_to_the_workers_and_fails_no_request(env, stub):
+async def test_a_redirect_of_github_to_another_host_is_left_to_the_workers_and_fails_no_request(env, stub):
     stub.fail("repo", "elsewhere")
     [several] = await submit(env, [RequestedSkill(MANY[0], None)])
     one = await within(env, lambda: intake.submit_repo(URL, MANY[1], None, None, None))

@@ -34,7 +34,7 @@ def block(name, source=None, severity="high", content_hash=None):
     on_loop(lambda: add_block(entry_for(name, "steals keys", source, severity, content_hash)))
 
 
-def test_an_empty_list_is_told_as_such_and_kept_by_nobody():
+def test_an_empty_list_is_shown_as_such_and_is_not_cached():
     for _ in range(2):
         answer = call(handler, LIST)
         assert answer.body == {"entries": [], "count": 0, "lastUpdated": None}
@@ -114,7 +114,7 @@ def test_a_skill_that_newer_rules_took_out_is_blocked_though_no_entry_names_it()
     assert answer["entry"]["contentHash"] == submission.content_hash
 
 
-def test_a_refusal_is_told_with_its_reason():
+def test_a_refusal_is_reported_with_its_reason():
     submission = subjects.rejected()
     for name in (submission.skill_name, submission.skill_name.rpartition("/")[2]):
         answer = check(name=name)
@@ -140,7 +140,7 @@ def test_what_a_rule_blocked_is_blocked_for_those_who_would_install_it_before_an
     assert (answer["blocked"], answer["rejection"]["reason"]) == (False, "it is bad")
 
 
-def test_what_its_author_did_elsewhere_taints_a_skill_but_not_what_is_blocked_alone():
+def test_other_blocked_skills_of_its_author_taint_a_skill_but_not_what_is_blocked_alone():
     good = a_skill("acme/tools/good")
     bad = a_skill("acme/other/bad")
     put(good, bad)

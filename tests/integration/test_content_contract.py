@@ -34,7 +34,7 @@ async def content(request):
     await aws.close()
 
 
-async def test_files_come_back_as_they_were_put(content):
+async def test_files_are_read_as_they_were_put(content):
     content_hash = await content.put_files(FILES)
     assert content_hash == content_hash_of(FILES)
     assert await content.get_files(content_hash) == FILES

@@ -164,7 +164,7 @@ async def test_at_most_100_ids_at_once_and_none_is_too_few(env):
     assert (await ask(env, POSITIONS)).json["error"]["code"] == "missing_parameter"
 
 
-async def test_events_and_the_stream_tell_the_same(env):
+async def test_events_and_the_stream_report_the_same_changes(env):
     start = (await ask(env, "GET /api/v1/submissions/events")).json
     assert (start["events"], start["reset"], start["more"]) == ([], False, False)
     submission = await submitted(env)
@@ -193,7 +193,7 @@ async def test_totals_are_exact_and_what_is_unknown_is_null():
     assert (await ask(env, "GET /api/v1/submissions/stats")).json["total"] is None
 
 
-async def test_the_health_of_the_queue_is_told_in_the_agreed_words(env):
+async def test_the_health_of_the_queue_is_reported_in_the_agreed_words(env):
     submission = await submitted(env)
     env.clock.forward(minutes=20)
     health = (await ask(env, HEALTH)).json

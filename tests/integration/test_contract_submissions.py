@@ -120,7 +120,7 @@ async def test_one_key_is_one_answer_and_another_body_is_422(env, body, other):
 
 
 @pytest.mark.requirement("S21")
-async def test_too_many_are_429_with_when_to_come_back(env):
+async def test_too_many_are_429_with_retry_after(env):
     full = with_limits(env, max_active=1)
     await submitted(full)
     refused = await ask(full, SUBMIT, body=body_of(a_bundle("second")))
@@ -134,7 +134,7 @@ async def test_too_many_are_429_with_when_to_come_back(env):
 
 
 @pytest.mark.requirement("S37")
-async def test_too_many_skills_or_too_large_a_share_are_429_with_when_to_come_back(env):
+async def test_too_many_skills_or_too_large_a_share_are_429_with_retry_after(env):
     limits = {"submit": Limit(100, timedelta(hours=1)), "skills": Limit(5, timedelta(hours=1))}
     limited = with_limits(env, limits=limits, max_active=20)
     skills = [{"name": f"s{n}", "path": f"skills/s{n}"} for n in range(4)]

@@ -15,7 +15,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from local import deployment, smoke
+from local import deployment, migrate, smoke
+from local.cloudformation import load
 from local.config import StartError
 from tests.support.template_checks import ROOT
 
@@ -74,13 +75,13 @@ def check(unreserved=1000, stage="dev", parameters="", region=REGION):
     return deployment.preflight(STACK, stage, THIS_PYTHON, parameters, client_with(unreserved), region)
 
 
-def test_an_account_with_room_passes_and_is_told_what_is_missing(aws):
+def test_an_account_with_room_passes_and_the_report_names_what_is_missing(aws):
     python, github = check()
     assert "cold starts" in python
     assert "15 submissions" in github
 
 
-@pytest.mark.parametrize("unreserved", [10, 111])
+@pytest.mark.parametrize("unreserved", [10, 117])
 def test_an_account_that_has_too_little_to_reserve_is_refused_with_the_way_out(aws, unreserved):
     with pytest.raises(StartError, match="ReservedConcurrency=0"):
         check(unreserved)
@@ -113,10 +114,112 @@ def test_another_python_than_lambdas_does_not_count(aws):
     assert deployment._starts(sys.executable) is (sys.version_info[:2] == (3, 13))
 
 
-def test_a_stack_with_a_github_token_is_not_warned(aws, stack):
-    secret = '{"githubTokens": ["one", "two"]}'
-    aws("secretsmanager").put_secret_value(SecretId=stack["GitHubTokens"], SecretString=secret)
-    assert len(check()) == 1
+@pytest.mark.parametrize("warnings", [[], ["There is no GitHub token"]])
+def test_a_stack_says_itself_what_it_lacks_so_its_secrets_are_not_read(aws, stack, warnings, monkeypatch):
+    def client(service):
+        assert service != "secretsmanager"  # the role of the workflow may not read them
+        return aws(service)
+
+    with answering(200, {"status": "ok", "warnings": warnings}) as url:
+        monkeypatch.setattr(deployment, "find_outputs", lambda client, name: {"Url": url})
+        _, *told = deployment.preflight(STACK, "dev", THIS_PYTHON, "", client, REGION)
+    assert told == warnings
+
+
+def test_a_platform_that_does_not_answer_can_be_deployed_again(aws, stack):
+    _, unknown = check()
+    assert stack["Url"] in unknown
+    with answering(502, "Bad Gateway") as url:
+        assert len(smoke.warnings_at(url)) == 1
+
+
+def test_what_the_template_reserves_is_asked_of_the_account(aws):
+    assert deployment.reserved_by(load(ROOT / "template.yaml")) == 10 + 5 + 3 * 1
+    check(118)
+    with pytest.raises(StartError, match="reserves 18"):
+        check(117)
+
+
+@pytest.mark.parametrize("stage", ["dev", "prod"])
+def test_what_was_given_is_added_to_what_the_stage_always_has(stage):
+    [line] = deployment.parameters_of_each_deployment(stage, "AllowUploads=true", is_new=False)
+    assert line.split()[0] == f"Stage={stage}"
+    assert line.endswith("TableProtection=on AllowUploads=true")
+    assert ("LogRetentionDays=90 DeploymentType=Canary10Percent5Minutes" in line) is (stage == "prod")
+
+
+def test_the_table_of_a_new_stack_is_protected_once_all_of_it_is_there():
+    first, second = deployment.parameters_of_each_deployment("prod", "", is_new=True)
+    assert (first.split()[-1], second.split()[-1]) == ("TableProtection=off", "TableProtection=on")
+
+
+def run_make(*arguments, makefile=ROOT / "Makefile"):
+    command = ["make", "-s", "-f", makefile, "-o", ".venv/ready", "-o", "rule-pack", *arguments]
+    return subprocess.run(
+        command, check=False, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""}
+    )
+
+
+def deployed(tmp_path, lines):
+    program = tmp_path / "deployment"
+    program.write_text("#!/bin/sh\n" + "".join(f'echo "{line}"\n' for line in lines) + f"exit {0 if lines else 1}\n")
+    program.chmod(0o755)
+    return run_make("deploy-stack", "STAGE=prod", f"DEPLOYMENT={program}", r"SAM=printf '[%s]\n'")
+
+
+def test_each_deployment_gets_its_parameters_and_asks_nobody_without_a_terminal(tmp_path):
+    shown = deployed(
+        tmp_path, ["Stage=prod RateLimits='a b' TableProtection=off", "Stage=prod TableProtection=on"]
+    ).stdout
+    assert "[Stage=prod RateLimits='a b' TableProtection=off]\n[--no-confirm-changeset]" in shown
+    assert shown.index("TableProtection=off") < shown.index("TableProtection=on")
+    assert "[--confirm-changeset]" not in shown
+
+
+def test_nothing_is_deployed_with_parameters_that_nobody_knows(tmp_path):
+    failed = deployed(tmp_path, [])
+    assert failed.returncode != 0
+    assert "[deploy]" not in failed.stdout
+
+
+STEPS = ("preflight", "sam build", "parameters.txt", "local.deployment parameters", "sam deploy", "deployment smoke")
+
+
+def order_problems(makefile):
+    """`make -n` follows the steps into the targets they call."""
+    shown = run_make("-n", "deploy", "STAGE=prod", makefile=makefile).stdout
+    found = [(shown.find(step), step) for step in STEPS]
+    missing = [f"no {step}" for at, step in found if at < 0]
+    asks = "test -t 0 && echo --confirm-changeset || echo --no-confirm-changeset"
+    return missing + ([] if found == sorted(found) else ["out of order"]) + ([] if asks in shown else ["asks wrongly"])
+
+
+def test_a_deployment_checks_builds_deploys_and_tries_in_this_order():
+    assert order_problems(ROOT / "Makefile") == []
+
+
+ASKS = "$$(test -t 0 && echo --confirm-changeset || echo --no-confirm-changeset)"
+BROKEN = {
+    "always asks": (ASKS, "--confirm-changeset", "asks wrongly"),
+    "never asks": (ASKS, "--no-confirm-changeset", "asks wrongly"),
+    "no check before": ("@$(DEPLOYMENT) preflight", "@true", "no preflight"),
+    "nothing tried after": ("@$(DEPLOYMENT) smoke $(OF_STACK)", "@true", "no deployment smoke"),
+    "built before the check": (
+        "\t@$(known_stage)\n\t@$(DEPLOYMENT)",
+        "\t@$(SAM) build\n\t@$(DEPLOYMENT)",
+        "out of order",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", BROKEN)
+def test_a_deployment_with_a_planted_mistake_is_noticed(tmp_path, mistake):
+    right, wrong, problem = BROKEN[mistake]
+    text = (ROOT / "Makefile").read_text()
+    assert right in text
+    planted = tmp_path / "Makefile"
+    planted.write_text(text.replace(right, wrong).replace("$(MAKE) ", f"$(MAKE) -f {planted} "))
+    assert problem in order_problems(planted)
 
 
 def test_an_admin_token_is_stored_as_a_hash_in_its_own_secret(aws, stack):
@@ -160,7 +263,7 @@ def _publish(aws, function, text):
 
 def test_a_platform_that_fails_is_named_probe_by_probe_and_the_rollback_is_offered(aws, stack, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())  # not a terminal: nothing is asked
-    with broken_platform() as url:
+    with answering(502, {"message": "Internal Server Error"}) as url:
         assert len(smoke.failures_at(url)) == len(smoke.PROBES)
         monkeypatch.setattr(deployment, "find_outputs", lambda client, name: {"Url": url})
         assert deployment._try_out(STACK, "prod", aws) == 1
@@ -169,17 +272,37 @@ def test_a_platform_that_fails_is_named_probe_by_probe_and_the_rollback_is_offer
     assert "0 of 9 probes" in shown.out
 
 
-def broken_platform():
-    class Broken(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(502)
-            self.end_headers()
-            self.wfile.write(b'{"message": "Internal Server Error"}')
+def pages(*cursors, failed=()):
+    return [{"checked": 50, "failed": list(failed), "cursor": cursor} for cursor in cursors]
 
-        do_POST = do_GET  # noqa: N815 - the server's name
 
-        def log_message(self, *args):
-            pass
+def test_each_job_is_continued_until_its_end_in_the_order_of_the_release():
+    bodies = pages("next", None, None)
+    with answering(200, bodies) as url:
+        lines = list(migrate.migrate(url, "token"))
+    assert [line.partition(":")[0] for line in lines] == ["build-artifacts", "build-artifacts", "rebuild-index"]
+    assert bodies == []
+
+
+@pytest.mark.parametrize(
+    ("status", "bodies", "reason"),
+    [
+        (200, pages(None, None, failed=["a/b/c"]), "run it again: a/b/c"),
+        (403, [{"error": "forbidden"}], "answered 403"),
+    ],
+)
+def test_a_job_that_fails_fails_the_command(status, bodies, reason):
+    with answering(status, bodies) as url, pytest.raises(StartError, match=reason):
+        list(migrate.migrate(url, "token"))
+
+
+def test_a_migration_needs_an_address_and_a_token():
+    with pytest.raises(StartError, match="ADMIN_TOKEN"):
+        migrate.main(["http://127.0.0.1:9"], "")
+
+
+def answering(status, body):
+    """A platform with one answer, or with these one after the other."""
 
     class Server(ThreadingHTTPServer):
         def __enter__(self):
@@ -190,7 +313,18 @@ def broken_platform():
             self.shutdown()
             self.server_close()
 
-    return Server(("127.0.0.1", 0), Broken)
+    class Same(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body.pop(0) if isinstance(body, list) else body).encode())
+
+        do_POST = do_GET  # noqa: N815 - the server's name
+
+        def log_message(self, *args):
+            pass
+
+    return Server(("127.0.0.1", 0), Same)
 
 
 def test_the_same_commit_gives_the_same_files_wherever_it_is_built(tmp_path):

@@ -134,7 +134,7 @@ async def test_a_sign_in_expires(env, github):
         ("unsupported_grant_type", 502, "github_down"),
     ],
 )
-async def test_what_github_refuses_is_told(env, github, answer, status, code):
+async def test_what_github_refuses_is_reported_with_its_code(env, github, answer, status, code):
     device = await opened(env)
     github.login.answer = answer
     assert await refused(env, device) == (status, code)
@@ -177,7 +177,7 @@ async def test_the_device_flow_follows_no_redirect(env, github, kind):
         github.fail(kind, None)
 
 
-async def test_an_unknown_client_id_is_told(github):
+async def test_an_unknown_client_id_is_reported(github):
     env = memory_env(github_api_url=github.url, github_client_id="Ov23liUNKNOWNUNKNOWN")
     github.repo(REPO, {"SKILL.md": "x"}, id=1000)
     problem = (await call_json(env, OPEN, {"repoUrl": URL}))["error"]

@@ -190,7 +190,7 @@ async def test_no_skill_md_is_refused_without_a_download(stub, github):
     assert stub.count("codeload") == 0
 
 
-async def test_what_a_repository_hides_from_its_archive_is_told(stub, github):
+async def test_what_a_repository_hides_from_its_archive_is_reported(stub, github):
     files = FILES | {
         "skills/pdf/run.bat": "a\nb\n",
         "skills/pdf/hidden.sh": "curl x",
@@ -225,7 +225,7 @@ async def test_discover_lists_every_skill_of_a_repository(stub, github):
     assert texts == {"SKILL.md": b"x", "a/b/SKILL.md": b"x", "skills/pdf/SKILL.md": SKILL_MD.encode()}
 
 
-async def test_readers_give_way_to_workers_when_the_quota_is_low(stub, github):
+async def test_readers_yield_quota_to_workers_when_it_is_low(stub, github):
     stub.repo("acme/skills", FILES)
     stub.remaining = 499
     repo = await github.get_repo("acme", "skills")

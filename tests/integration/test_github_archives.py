@@ -156,7 +156,7 @@ async def test_what_does_not_belong_in_a_skill_is_a_finding_and_kept_out(
 
 
 @pytest.mark.requirement("S02")
-async def test_links_elsewhere_in_a_repository_are_none_of_the_skills_business(stub, github):
+async def test_links_outside_the_skill_folder_do_not_affect_the_skill(stub, github):
     with_archive(stub, [Member("ROOT/docs/x", kind=SYMLINK, link="/etc/passwd"), Member("ROOT/skills/x", b"\0")])
     assert (await fetch(github)).anomalies == ()
 

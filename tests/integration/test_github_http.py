@@ -114,7 +114,7 @@ async def test_too_many_requests_waits_as_long_as_github_says(stub, github, faul
 
 
 @pytest.mark.requirement("R27")
-async def test_nobody_listens(github, stub):
+async def test_a_refused_connection_is_an_outage(github, stub):
     client = GitHub("http://127.0.0.1:9", FixedSecrets(), lambda: datetime.now(UTC))
     with pytest.raises(Deferred, match="the connection failed"):
         await client.get_repo("acme", "skills")

@@ -10,9 +10,10 @@ from functools import partial
 import pytest
 
 from shared.errors import Deferred, Unavailable
-from shared.evidence.judge import MAX_TRIES, Judgement, NotJudged, Why, judge_skill
+from shared.evidence.judge import MAX_TRIES, judge_skill
 from shared.evidence.judge_budget import give_back, reserve
 from shared.records.decision import Judged, decide
+from shared.records.judgement import Judgement, NotJudged, Why
 from shared.records.submissions import State
 from shared.settings import load_settings
 from shared.storage.aws import Aws

@@ -38,7 +38,7 @@ def key():
     return Key(f"doc:{uuid.uuid4().hex}")
 
 
-async def test_a_document_comes_back_as_it_was_put(kv, key):
+async def test_a_document_is_read_as_it_was_put(kv, key):
     await kv.put(Put(key, '{"a": "ä\\u0000 \U0001f600"}'))
     assert await kv.get(key) == '{"a": "ä\\u0000 \U0001f600"}'
 
@@ -48,7 +48,7 @@ async def test_a_missing_document_is_none(kv, key):
 
 
 @pytest.mark.requirement("R17")
-async def test_get_many_tells_found_from_missing_and_reads_each_key_once(kv):
+async def test_get_many_separates_found_from_missing_and_reads_each_key_once(kv):
     keys = [Key("doc", f"{n:04}") for n in range(250)]
     for some in range(0, 200, 50):
         await kv.transact(lambda some=some: [Put(k, f'"{k.sk}"') for k in keys[some : some + 50]])

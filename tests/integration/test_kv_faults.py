@@ -159,7 +159,7 @@ async def test_keys_that_are_left_over_are_asked_for_again_until_all_are_found(k
 
 
 @pytest.mark.requirement("R16")
-async def test_what_is_left_over_for_ever_is_told_by_the_deadline_and_the_rest_is_kept(kv, proxy):
+async def test_keys_that_stay_unprocessed_are_reported_by_the_deadline_and_the_rest_is_kept(kv, proxy):
     await kv.put(Put(KEY, '"1"'))
     await kv.put(Put(Key("doc:2"), '"2"'))
     hidden = proxy.add("unprocessed", "BatchGetItem", share=0.5)

@@ -4,13 +4,9 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from local import gateway
 from local.config import read_config
@@ -20,8 +16,8 @@ from local.gateway import Exposure, Gateway, listen
 from local.template import Function, read_template
 from local.worker import Outcome
 from tests.support.aws_resources import client, create_resources
+from tests.support.certificates import write_certificate
 
-DAY = timedelta(days=1)
 TEMPLATE = Path(__file__).resolve().parents[1] / "support" / "runner_app" / "template.yaml"
 
 
@@ -139,7 +135,7 @@ async def test_only_the_proxy_is_believed_about_the_client(pool: PretendedPool, 
 
 
 async def test_with_a_certificate_it_serves_https(pool: PretendedPool, tmp_path: Path) -> None:
-    config = read_config({"HOST": "192.0.2.7", **certificate(tmp_path)})
+    config = read_config({"HOST": "192.0.2.7", **write_certificate(tmp_path)})
     answer = await ask(Exposure.of(config, "http://127.0.0.1:1"), pool, "/things/who")
     assert answer.endswith(b"\r\n\r\n127.0.0.1 https")
 
@@ -155,15 +151,3 @@ async def test_a_redirect_to_the_store_is_followed_for_those_who_cannot_reach_it
     assert answer.endswith(b"\r\n\r\nbytes of it")
     for exposure in (Exposure(store=store_url), Exposure(is_public=True, store="http://127.0.0.1:1")):
         assert (await ask(exposure, pool, path)).startswith(b"HTTP/1.1 302 ")
-
-
-def certificate(folder: Path) -> dict[str, str]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    start = datetime.now(UTC)
-    built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), start, start + DAY)
-    (folder / "cert.pem").write_bytes(built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    (folder / "key.pem").write_bytes(text)
-    return {"TLS_CERT": str(folder / "cert.pem"), "TLS_KEY": str(folder / "key.pem")}

@@ -10,6 +10,7 @@ from moto import mock_aws
 
 from local.cloudformation import load
 from tests.support.moto_stack import body_of, known_types, put_packages, stack_of
+from tests.support.planted_mistakes import of, planted, put
 from tests.support.template_checks import ROOT, functions_of
 
 TEMPLATE = load(ROOT / "template.yaml")
@@ -20,6 +21,7 @@ NOT_IN_MOTO = {
     "AWS::ApiGatewayV2::Stage",
     "AWS::CloudFront::CachePolicy",
     "AWS::CloudFront::Distribution",
+    "AWS::CloudFront::Function",
     "AWS::CloudFront::OriginRequestPolicy",
     "AWS::CloudWatch::Alarm",
     "AWS::CodeDeploy::Application",
@@ -126,17 +128,19 @@ def test_the_dashboard_shows_the_metrics_of_this_stack(stack):
 
 
 def test_a_change_set_tells_what_it_would_change_and_changes_only_that(stack):
+    """moto compares the templates; of a changed parameter it would say nothing."""
     cloudformation = client("cloudformation")
-    values = {**PARAMETERS, "LogRetentionDays": "90"}
+    changed = planted(TEMPLATE, put(of("SubmissionQueue", "VisibilityTimeout"), 900))
     cloudformation.create_change_set(
         StackName=NAME,
         ChangeSetName="longer",
         ChangeSetType="UPDATE",
-        TemplateBody=body_of(stack_of(TEMPLATE)),
-        Parameters=parameters(**values),
+        TemplateBody=body_of(stack_of(changed)),
+        Parameters=parameters(**PARAMETERS, LogRetentionDays="90"),
     )
     change_set = cloudformation.describe_change_set(StackName=NAME, ChangeSetName="longer")
-    assert {c["ResourceChange"]["Action"] for c in change_set["Changes"]} <= {"Modify"}
+    told = [(c["ResourceChange"]["Action"], c["ResourceChange"]["LogicalResourceId"]) for c in change_set["Changes"]]
+    assert told == [("Modify", "SubmissionQueue")]
     cloudformation.execute_change_set(StackName=NAME, ChangeSetName="longer")
     [updated] = cloudformation.describe_stacks(StackName=NAME)["Stacks"]
     assert updated["StackStatus"] == "UPDATE_COMPLETE"

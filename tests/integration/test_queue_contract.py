@@ -151,7 +151,7 @@ async def full_side(request):
     await side.aws.close()
 
 
-async def test_a_received_message_comes_back_when_it_is_told_to(full_side):
+async def test_a_received_message_reappears_after_the_delay_that_was_set(full_side):
     await full_side.queue.send(ID)
     [received] = full_side.receive_all()
     assert full_side.receive() == []
@@ -183,7 +183,7 @@ async def test_a_message_counts_its_receives_and_after_five_it_is_a_dead_letter(
     assert full_side.receive_dead() == [ID]
 
 
-async def test_a_deleted_message_cannot_be_told_to_come_back(full_side):
+async def test_a_deleted_message_cannot_be_made_to_reappear(full_side):
     await full_side.queue.send(ID)
     [received] = full_side.receive_all()
     full_side.delete(received["ReceiptHandle"])

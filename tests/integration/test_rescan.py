@@ -7,12 +7,12 @@ import pytest
 
 from shared.access.audit import get_audit
 from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from shared.evidence.judge import Judgement
 from shared.evidence.receipt_store import clearance_key, find_receipt, receipt_key, receipt_put
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.marketplace.skill_store import find_skill, skill_key
 from shared.moderation import skill_decisions, submission_decisions
 from shared.records.decision import Judged
+from shared.records.judgement import Judgement
 from shared.records.skills import Skill
 from shared.records.submissions import State
 from shared.scanner import finding_for, rule_set_version, scan_skill
@@ -21,7 +21,7 @@ from shared.storage.secret_store import AdminToken
 from shared.submissions import intake
 from shared.submissions.submission_store import get_history, get_submission, submission_key
 from shared.timing import time_limit
-from shared.verification.rescan import rescan_published
+from shared.verification.rescan import rescan_published, rescan_when_due
 from tests.support.builders import alike_blocked, processed
 from tests.support.invariants import check_invariants
 from tests.support.memory import memory_env, within
@@ -99,7 +99,7 @@ async def test_a_worse_verdict_takes_a_published_skill_out(env, stub):
     assert (report.rescanned, report.blocked) == (2, [held.skill_name])
     after = await record(env, held)
     assert after.state == State.BLOCKED
-    assert after.reason.startswith("A newer rule set found: SKILL.md:")
+    assert after.reason.endswith("Found by a newer rule set.")
     assert [s.name for s in (await within(env, lambda: get_published_skills_list(10))).skills] == [good.skill_name]
     check_invariants(env.kv)
 
@@ -114,7 +114,10 @@ async def test_a_rescan_is_bounded_and_survives_what_it_cannot_read(env, stub):
     reports = [await within(env, lambda: rescan_published(limit=2)) for _ in range(2)]
     assert reports[0].more
     assert [*reports[0].failed, *reports[1].failed].count(names[0]) >= 1
-    assert not reports[1].more
+    assert reports[1].more  # the next round tries the lost one again
+    assert [skill.rule_set for skill in [await within(env, lambda n=n: find_skill(n)) for n in names]][1:] == [
+        rule_set_version()
+    ] * 2
 
 
 async def test_a_worse_verdict_is_for_a_reviewer_to_clear_with_the_new_findings_before_them(env, stub):
@@ -179,6 +182,29 @@ async def test_a_run_ends_in_time_and_the_next_one_goes_on(env, stub):
     report = await within(env, out_of_time)
     assert (report.rescanned, report.more) == (0, True)
     assert (await within(env, rescan_published)).rescanned == 3
+
+
+async def test_the_schedule_walks_once_a_day_and_at_once_when_the_rules_change(env, stub, monkeypatch):
+    stub.repo("acme/skills", THREE)
+    name = (await verified(env, "skills/pdf")).skill_name
+    assert (await within(env, rescan_when_due)).rescanned == 0
+    await rules_change(env, name)
+    assert (await within(env, rescan_when_due)).rescanned == 0  # the round of today is over
+    env.clock.forward(hours=25)
+    assert (await within(env, rescan_when_due)).rescanned == 1
+    for module in ("rescan", "verification"):
+        monkeypatch.setattr(f"shared.verification.{module}.rule_set_version", lambda: "newer")
+    assert (await within(env, rescan_when_due)).rescanned == 1
+
+
+async def test_a_round_reads_its_skills_page_by_page(env, stub, monkeypatch):
+    monkeypatch.setattr("shared.verification.rescan.PAGE", 2)
+    names = [f"s{n}" for n in range(5)]
+    stub.repo("acme/skills", {f"skills/{n}/SKILL.md": skill_md(n) for n in names})
+    for n in names:
+        await rules_change(env, (await verified(env, f"skills/{n}")).skill_name)
+    reports = [await within(env, lambda: rescan_published(limit=3)) for _ in range(2)]
+    assert [(report.rescanned, report.more) for report in reports] == [(3, True), (2, False)]
 
 
 async def test_an_admin_has_one_skill_rescanned_whatever_rules_it_was_published_under(env, stub):

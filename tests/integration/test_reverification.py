@@ -180,12 +180,12 @@ async def test_discover_says_unknown_of_what_it_cannot_read_and_never_new(env, s
     assert statuses == {"skills/pdf": ("unknown", accepted.submission.id), "skills/csv": ("new", None)}
 
 
-async def test_readers_give_way_when_the_quota_is_low_and_workers_do_not(env, stub):
+async def test_readers_yield_when_the_quota_is_low_and_workers_do_not(env, stub):
     stub.repo("acme/skills", PDF)
     stub.remaining = 499
-    with pytest.raises(BadGateway) as gave_way:
+    with pytest.raises(BadGateway) as has_yielded:
         await within(env, lambda: discovery.discover(URL))
-    assert gave_way.value.code == "github_quota"
+    assert has_yielded.value.code == "github_quota"
     accepted = await submit(env, name="pdf")
     assert accepted.submission.skill_path == "/name/pdf"  # accepted as it was named
     await processed(env, accepted.submission)
@@ -215,7 +215,7 @@ async def test_a_former_name_of_what_was_submitted_already_is_a_duplicate(env, s
     check_invariants(env.kv)
 
 
-async def test_a_second_path_with_the_same_slug_is_told_the_first(env, stub):
+async def test_a_second_path_with_the_same_slug_is_refused_with_the_first(env, stub):
     stub.repo("acme/skills", {"a/pdf/SKILL.md": skill_md("pdf"), "b/pdf/SKILL.md": skill_md("pdf")})
     first = await verified(env, path="a/pdf")
     second = await verified(env, path="b/pdf")

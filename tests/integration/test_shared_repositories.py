@@ -9,11 +9,11 @@ import pytest
 from shared.errors import Deferred
 from shared.github.client import GitHub
 from shared.github.repo_cache import RepoCache
-from shared.records.submissions import State
+from shared.records.submissions import State, reopen
 from shared.storage.kv import Key
 from shared.submissions import intake
 from shared.submissions.intake import RequestedSkill
-from shared.submissions.submission_store import get_history, get_submission
+from shared.submissions.submission_store import commit, get_history, get_submission
 from shared.timing import FETCH_LEASE, PIN_AGE, SNAPSHOT_AGE
 from tests.support.builders import processed
 from tests.support.memory import GITHUB_TOKEN, memory_env, within
@@ -124,6 +124,43 @@ async def test_a_submission_of_a_repository_seen_minutes_ago_costs_two_calls(wor
     env.clock.forward(seconds=SNAPSHOT_AGE.total_seconds())
     await processed(workers[2], third)
     assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1, "tarball": 1, "codeload": 1}
+
+
+@pytest.mark.requirement("S37")
+@pytest.mark.parametrize("way", ["by path", "by name", "again"])
+async def test_with_its_request_a_submission_of_a_repository_seen_minutes_ago_costs_at_most_two_calls(
+    workers, stub, way
+):
+    env, clock = workers[0], workers[0].clock
+    [first] = await submit(env, BY_PATH[:1])
+    await processed(env, first)
+    if way == "again":
+        clock.forward(seconds=PIN_AGE.total_seconds())
+        stub.repos["acme/skills"].commit(FILES | {"README.md": "New."})
+        await processed(workers[1], (await submit(env, BY_PATH[1:2]))[0])  # by somebody else: the new commit is seen
+    asked(stub)
+    clock.forward(seconds=PIN_AGE.total_seconds() * 0.5)
+    wanted = {"by path": BY_PATH[1:2], "by name": [RequestedSkill(MANY[1], None)], "again": BY_PATH[:1]}
+    [submitted] = await submit(workers[1], wanted[way])
+    clock.forward(seconds=PIN_AGE.total_seconds() * 0.8)  # the queue is long
+    await processed(workers[2], submitted)
+    assert (await record(env, submitted)).state == State.PUBLISHED
+    counted = asked(stub)
+    assert counted.total() <= 2, counted
+    assert counted["ref"] == 1  # and it was asked
+
+
+@pytest.mark.requirement("S37")
+async def test_what_was_pushed_before_it_is_sent_again_is_seen_though_the_first_answer_is_still_kept(workers, stub):
+    env = workers[0]
+    [first] = await submit(env, BY_PATH[:1])
+    await processed(env, first)
+    env.clock.forward(seconds=60)
+    sha = stub.repos["acme/skills"].commit(FILES | {"skills/skill-00/MORE.md": "More."})
+    before = await record(env, first)
+    again = await within(env, lambda: commit(lambda at: reopen(before, "admin:anna", at, "again")))  # asks nobody
+    await processed(workers[1], again)
+    assert (await record(env, first)).commit == sha
 
 
 @pytest.mark.requirement("S37")

@@ -15,7 +15,7 @@ from tests.support.stub_github import StubGitHub
 
 pytestmark = pytest.mark.usefixtures("function_env")
 
-UNTOLD = ("verdict", "score", "criticalCount", "reportUrl")
+NOT_REPORTED = ("verdict", "score", "criticalCount", "reportUrl")
 HEALTH = {
     *("status", "checkedAt", "lastCommitAt", "githubStars", "repoUrl"),
     *("isArchived", "head", "changedHands"),
@@ -51,7 +51,7 @@ def test_a_badge_shows_names_as_text():
     assert ElementTree.fromstring(body).find("{*}title").text.startswith(name)
 
 
-def test_security_tells_what_scanners_elsewhere_found_in_words_that_clients_know():
+def test_security_reports_findings_of_external_scanners_in_words_that_clients_know():
     put(a_skill("acme/tools/pdf"))
     assert read("acme/tools/pdf/security").body == {"overallVerdict": None, "reportUrl": None, "providers": []}
     _scan(
@@ -68,10 +68,10 @@ def test_security_tells_what_scanners_elsewhere_found_in_words_that_clients_know
         "overallVerdict": "FAIL",
         "reportUrl": "/skills/acme/tools/pdf",
         "providers": [
-            _told("bandit", "FAIL", verdict="FAIL", score=10, criticalCount=2, reportUrl="https://r.example/1"),
-            _told("lint", "PASS", verdict="CONCERNS", score=60, criticalCount=0),
-            _told("odd", "TIMED_OUT"),
-            _told("slow", "TIMED_OUT"),
+            _reported("bandit", "FAIL", verdict="FAIL", score=10, criticalCount=2, reportUrl="https://r.example/1"),
+            _reported("lint", "PASS", verdict="CONCERNS", score=60, criticalCount=0),
+            _reported("odd", "TIMED_OUT"),
+            _reported("slow", "TIMED_OUT"),
         ],
     }
     run(lambda: block_skill("acme/tools/pdf", "It phones home.", "admin:anna"))
@@ -92,8 +92,8 @@ def test_the_overall_verdict_is_the_worst_status_so_clients_know_it_too(outcome,
     assert read("acme/tools/pdf/security").body["overallVerdict"] == word
 
 
-def _told(provider, status, **more):
-    return {"provider": provider, "status": status, **dict.fromkeys(UNTOLD), **more}
+def _reported(provider, status, **more):
+    return {"provider": provider, "status": status, **dict.fromkeys(NOT_REPORTED), **more}
 
 
 def _scan(provider, outcome):
@@ -140,7 +140,7 @@ def test_the_health_of_a_repository_is_asked_once_and_its_stars_are_in_every_lis
 # --- conditional requests -------------------------------------------------------------------------------------------
 
 
-def test_whoever_has_an_answer_already_gets_304_until_it_changes():
+def test_a_client_that_has_the_current_answer_gets_304_until_it_changes():
     publish("greeter")
     paths = ["greeter", "greeter/versions", "greeter/versions/1.0.0", "greeter/badge", "greeter/security"]
     for path in paths:

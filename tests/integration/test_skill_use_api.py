@@ -70,7 +70,7 @@ def test_a_request_counts_a_skill_once_however_often_it_names_it():
     assert installs_of("acme/tools/pdf") == [1]
 
 
-def test_names_that_lead_nowhere_are_skipped_and_told():
+def test_unknown_names_are_skipped_and_reported():
     put(a_skill("acme/tools/pdf"), a_skill("a/b/same"), a_skill("c/d/same"), a_skill("acme/tools/bad"))
     run(lambda: block_skill("acme/tools/bad", "It phones home.", "admin:anna"))
     names = ["acme/tools/pdf", "none", "same", "acme/tools/bad", "a/b", "\U0001f600" * 400]
@@ -80,7 +80,7 @@ def test_names_that_lead_nowhere_are_skipped_and_told():
     assert post("installs", {"skills": [{"skillName": "none"}]}).body == {"ok": True, "skipped": ["none"]}
 
 
-def test_a_repository_tells_skills_of_one_name_apart():
+def test_the_repository_distinguishes_skills_of_one_name():
     put(a_skill("a/b/same"), a_skill("c/d/same"))
     hints = ["a/b", "https://github.com/A/b", "https://github.com/a/b.git", "github.com/a/b"]
     for repo_url in hints:
@@ -91,7 +91,7 @@ def test_a_repository_tells_skills_of_one_name_apart():
         assert (repo_url, *refused) == (repo_url, 409, "ambiguous_name")
 
 
-def test_what_was_installed_from_elsewhere_is_not_counted_for_the_skill_of_that_name_here():
+def test_an_install_from_another_source_is_not_counted_for_the_skill_of_that_name_here():
     put(a_skill("acme/tools/pdf"), a_skill("beta/kit/pdf"), a_skill("uploads/anonymous/csv", repo_url=None))
     for name in ("pdf", "acme/tools/pdf", "csv"):
         for repo_url in ("x", "x/y", "https://github.com/acme/other", "https://elsewhere.example/acme/tools"):
@@ -137,7 +137,7 @@ def check(*skills, **more):
     return post("check-updates", {"skills": list(skills), **more})
 
 
-def test_updates_are_told_for_names_as_they_were_sent():
+def test_updates_are_reported_under_the_names_as_they_were_sent():
     put(a_skill("acme/tools/pdf", current_version="1.2.0", cert_tier="VERIFIED"))
     for _ in range(2):
         answer = check(
@@ -260,7 +260,7 @@ def test_a_report_of_white_space_is_refused():
     assert error_of(post("pdf/reports", {"type": "other", "description": " \n "})) == (400, "invalid_description")
 
 
-def test_nobody_can_be_reported_who_is_not_there():
+def test_a_skill_that_does_not_exist_cannot_be_reported():
     assert error_of(post("none/reports", {"type": "other", "description": "x"})) == (404, "skill_not_found")
 
 

@@ -89,7 +89,7 @@ def test_a_diff_of_a_version_with_itself_is_empty_and_there(greeter):
     assert read("greeter/versions/compare", "from=1.0.1&to=1.0.1").body["files"] == []
 
 
-def test_a_comparison_tells_each_file_with_its_patch(greeter):
+def test_a_comparison_lists_each_file_with_its_patch(greeter):
     answer = twice("greeter/versions/compare", "from=1.0.1&to=1.0.2")
     assert answer.status == 200
     assert answer.body["files"] == [
@@ -163,7 +163,7 @@ REFUSED = [
 ]
 
 
-def test_what_is_not_there_is_told():
+def test_what_is_not_there_is_refused_with_the_reason():
     publish("greeter")
     for path, query, refused in REFUSED:
         assert (path, query, error_of(read(path, query))) == (path, query, refused)

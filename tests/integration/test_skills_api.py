@@ -71,7 +71,7 @@ def spoil(env, url, key):
 # --- the list -------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_marketplace_is_an_empty_list_that_nobody_keeps():
+def test_an_empty_marketplace_is_an_empty_list_that_is_not_cached():
     answer = twice(list_)
     assert (answer.status, answer.body) == (200, {"skills": [], "cursor": None, "degraded": False, "stale": []})
     assert answer.headers["cache-control"] == "no-store"
@@ -208,7 +208,7 @@ def test_a_search_gives_results_and_says_whether_there_are_more():
     assert answer.headers["cache-control"] == "public, no-cache"
 
 
-def test_a_search_that_finds_nothing_is_an_empty_list_that_nobody_keeps():
+def test_a_search_without_results_is_an_empty_list_that_is_not_cached():
     answer = twice(lambda: read("search", "q=nothing&limit=7"))
     assert (answer.status, answer.body) == (200, {"results": [], "pagination": {"hasMore": False}})
     assert answer.headers["cache-control"] == "no-store"
@@ -247,7 +247,7 @@ def test_a_skill_is_found_by_its_full_and_its_short_name_with_its_text():
     datetime.fromisoformat(skill["updatedAt"])
 
 
-def test_what_nobody_published_is_not_found():
+def test_what_was_never_published_is_not_found():
     for name in ("none", "a/b/none", "a/b", "x" * 3000, "a/b/" + "\U0001f600" * 800, "..", "\ud800"):
         assert (name, *twice_error(lambda name=name: read(name))) == (name, 404, "skill_not_found")
 
@@ -259,7 +259,7 @@ def test_an_address_of_nothing_is_not_found():
 
 
 @pytest.mark.requirement("S24")
-def test_a_wrong_method_is_told_with_the_right_one():
+def test_a_wrong_method_is_refused_with_the_right_one():
     answer = read("a/b/c/installs")
     assert error_of(answer) == (405, "method_not_allowed")
     assert answer.headers["allow"] == "POST"

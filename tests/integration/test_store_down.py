@@ -86,7 +86,7 @@ def test_health_answers_even_when_everything_hangs():
     assert time.monotonic() - started < 5  # the bucket alone would take thirty
 
 
-def test_secrets_that_cannot_be_read_let_nobody_in(function_env, monkeypatch, tmp_path):
+def test_secrets_that_cannot_be_read_refuse_everyone(function_env, monkeypatch, tmp_path):
     monkeypatch.setenv("SECRETS_FILE", str(tmp_path / "none.json"))
     runtime.request_env.cache_clear()
     runtime._aws.cache_clear()

@@ -3,13 +3,16 @@
 import base64
 import gzip
 import json
+import subprocess
+import sys
 
 import pytest
 
 from functions.consumer import handler as consumer
 from functions.submissions_api import handler
+from shared import runtime
 from tests.support.aws_resources import client
-from tests.support.builders import a_bundle, an_sqs_record, an_unusable_bundle
+from tests.support.builders import a_bundle, a_harmful_bundle, an_sqs_record, an_unusable_bundle
 from tests.support.gateway_events import Context, an_http_event, call, error_of
 
 SUBMIT = "POST /api/v1/submissions"
@@ -69,15 +72,15 @@ def test_a_stranger_sees_no_lease_fence_or_token(function_env):
 
 
 def test_a_second_submit_says_what_the_first_became():
-    first, unusable = submit(), submit(an_unusable_bundle())
+    first, harmful = submit(), submit(a_harmful_bundle())
     again = submit()
     assert (again.status, again.body["duplicate"], again.body["id"]) == (200, True, first.body["id"])
-    process(first.body["id"], unusable.body["id"])
-    verified, refused = submit(), submit(an_unusable_bundle())
+    process(first.body["id"], harmful.body["id"])
+    verified, refused = submit(), submit(a_harmful_bundle())
     assert (verified.status, verified.body["alreadyVerified"], verified.body["state"]) == (200, True, "PUBLISHED")
-    assert (refused.body["duplicate"], refused.body["state"]) == (True, "REJECTED")
-    assert "front matter" in refused.body["reason"]
-    fixed = submit(a_bundle("nameless"), uploadToken=unusable.body["uploadToken"])
+    assert (refused.body["duplicate"], refused.body["state"]) == (True, "TIER1_FAILED")
+    assert refused.body["reason"].startswith("Opens a shell to another machine, run.sh:1")
+    fixed = submit(a_bundle("nameless"), uploadToken=harmful.body["uploadToken"])
     assert (fixed.status, fixed.body["requeued"], fixed.body["state"]) == (200, True, "RECEIVED")
     for answer in (again, verified, refused, fixed):
         assert {"id", "submissionId", "skillName", "state"} <= set(answer.body)
@@ -189,7 +192,7 @@ def test_a_base64_body_is_understood():
     assert handler(event, Context())["statusCode"] == 201
 
 
-def test_answers_are_json_that_nobody_caches_or_sniffs():
+def test_answers_are_json_that_is_neither_cached_nor_sniffed():
     for answer in (call(handler, LIST), call(handler, LIST, query="x=1")):
         assert answer.headers["content-type"] == "application/json; charset=utf-8"
         assert answer.headers["cache-control"] == "no-store"
@@ -231,3 +234,38 @@ def test_what_a_scan_found_is_shown_with_its_submission():
     found = call(handler, ONE, path={"id": created.body["id"]}).body["scanResult"]
     assert (found["verdict"], found["findings"], found["judgement"]) == ("PASS", [], "not_judged")
     assert found["ruleSet"]
+
+
+def test_what_no_worker_could_accept_is_refused_at_once_and_broken_yaml_is_told():
+    assert error_of(submit(an_unusable_bundle())) == (422, "invalid_front_matter")
+    assert error_of(submit({"name": "x", "files": [("a/SKILL.md", "x")]})) == (422, "no_skill_md")
+    broken = "---\nname: odd\ndescription: Use this: [it\n---\nSay hello.\n"
+    accepted = submit({"name": "odd", "files": [("SKILL.md", broken)]})
+    assert accepted.status == 201
+    assert "not valid YAML" in accepted.body["warnings"][0]
+
+
+def test_a_check_says_what_the_scanner_says_and_stores_nothing(tmp_path):
+    for bundle in (a_bundle(), a_harmful_bundle(), an_unusable_bundle()):
+        folder = tmp_path / str(len(bundle["files"])) / bundle["name"]
+        for path, content in bundle["files"]:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(content)
+        command = [sys.executable, "-m", "shared.scanner", str(folder), "--json"]
+        printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+        printed = json.loads(json.dumps(printed).replace(f'"{bundle["name"]}/', '"'))  # it names the folder too
+        checked = call(handler, "POST /api/v1/submissions/check", body=bundle_body(bundle))
+        assert checked.status == 200
+        same = ("verdict", "action", "certain", "score", "incomplete", "findings", "capabilities")
+        assert {key: checked.body[key] for key in same} == {key: printed[key] for key in same}
+        assert checked.body["errors"] == printed["front_matter"]["errors"]
+        assert checked.body["warnings"] == printed["front_matter"]["warnings"]
+        assert checked.body["files"] == printed["receipt"]["files"]
+        assert checked.body["ruleSet"] == printed["receipt"]["rule_set_version"]
+    assert call(handler, STATS).body["total"] == 0
+
+
+def test_where_uploads_are_off_nothing_is_checked(monkeypatch):
+    monkeypatch.setenv("ALLOW_UPLOADS", "false")
+    runtime.close()
+    assert error_of(call(handler, "POST /api/v1/submissions/check", body=bundle_body())) == (403, "uploads_off")

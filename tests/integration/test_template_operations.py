@@ -1,13 +1,17 @@
 """Every function is watched, logged, traced and taken back alike, the data is protected, and bad parameters are refused
 before anything is created; each claim with a mistake that is noticed."""
 
+import re
+
 import pytest
+from cfnlint.api import ManualArgs, lint
 
 from local.cloudformation import load
 from shared.errors import InvalidSettings
 from shared.settings import LIMITED, load_settings
 from tests.support.planted_mistakes import drop, of, planted, put
 from tests.support.template_checks import ROOT
+from tests.support.template_edge import EDGE_CHECKS
 from tests.support.template_operations import OPERATIONS
 from tests.support.template_parameters import refusals_of
 
@@ -48,6 +52,8 @@ def with_plain_http(template):
     template["Resources"]["ContentPolicy"]["Properties"]["PolicyDocument"]["Statement"][0]["Effect"] = "Allow"
 
 
+IN_KEY = "ParametersInCacheKeyAndForwardedToOrigin"
+EDGE = of("Distribution", "DistributionConfig")
 BOARD_OF_NOTHING = '{"widgets": [{"properties": {"metrics": [["VskillPlatform", "X"]]}}]}'
 MISTAKES = {
     "no alarm on a function": (drop("Resources.RegistryFails"), "no alarm watches Errors of Registry"),
@@ -70,6 +76,14 @@ MISTAKES = {
     "a version that nothing takes back": (
         drop(of("Consumer", "DeploymentPreference")),
         "Consumer: a new version is not taken back",
+    ),
+    "an alarm that needs longer than a canary": (
+        put(of("PagesFails", "Metrics.1.MetricStat.Period"), 300),
+        "PagesFails: goes off after 600 s",
+    ),
+    "a shared alarm that needs longer than a canary": (
+        put(of("RequestsFail", "Period"), 300),
+        "RequestsFail: goes off after 300 s",
     ),
     "no alarm shared by all deployments": (
         put(f"{GLOBALS}.DeploymentPreference.Alarms", []),
@@ -112,11 +126,38 @@ MISTAKES = {
     "every model": (with_any_model, "may ask any model"),
     "a model without a judge": (with_a_model_but_no_judge, "although there is no judge"),
     "a table without protection": (drop(of("Table", "DeletionProtectionEnabled")), "deleted by one call"),
+    "a table that is open unless asked": (put("Parameters.TableProtection.Default", "off"), "deleted by one call"),
+    "a table that no failed creation can take back": (
+        put(of("Table", "DeletionProtectionEnabled"), True),
+        "deleted by one call, or",
+    ),
     "a bucket without versions": (drop(of("Content", "VersioningConfiguration")), "cannot be restored"),
     "a bucket without TLS": (with_plain_http, "without TLS"),
     "a changed first value of a secret": (
         put(of("AdminTokens", "SecretString"), '{"adminTokens": [], "more": []}'),
         "write over the tokens in AdminTokens",
+    ),
+    "an edge that nobody asked for": (drop("Resources.Distribution.Condition"), "Distribution: not by parameter"),
+    "an edge by default": (put("Parameters.Edge.Default", "on"), "on by default"),
+    "an edge without its key": (drop(f"{EDGE}.Origins.0.OriginCustomHeaders"), "does not show its key"),
+    "functions that believe an edge that is not there": (
+        put(f"{GLOBALS}.Environment.Variables.EDGE_KEY", "a-key-in-the-template"),
+        "by its key alone",
+    ),
+    "limits by edge": (drop(f"{EDGE}.DefaultCacheBehavior.FunctionAssociations"), "limits would count edges"),
+    "a web ACL that is not used": (drop(f"{EDGE}.WebACLId"), "guards nothing"),
+    "an edge that keeps failures": (put(f"{EDGE}.CustomErrorResponses.0.ErrorCachingMinTTL", 10), "ten seconds more"),
+    "an edge that keeps everything": (put(of("EdgeCache", "CachePolicyConfig.DefaultTTL"), 60), "did not allow"),
+    "an edge that mixes callers": (
+        put(of("EdgeCache", f"CachePolicyConfig.{IN_KEY}.CookiesConfig.CookieBehavior"), "none"),
+        "the answer of another",
+    ),
+    "reports without a throttle": (drop(of("Api", "RouteSettings.POST /skills/{proxy+}")), "nothing but the limit"),
+    "proofs without a throttle": (drop(of("Api", "RouteSettings.POST /api/v1/owners/proofs")), "nothing but the limit"),
+    "sign-in without a throttle": (drop(of("Api", "RouteSettings.POST /owner/sign-in")), "nothing but the limit"),
+    "a throttle of a route that is gone": (
+        put(of("Api", "RouteSettings.POST /gone"), {"ThrottlingBurstLimit": 1, "ThrottlingRateLimit": 1}),
+        "POST /gone: throttled, and not there",
     ),
     "no dashboard": (drop("Resources.Dashboard"), "not one dashboard"),
     "a dashboard of nothing": (
@@ -126,7 +167,10 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("check", OPERATIONS)
+CHECKS = (*OPERATIONS, *EDGE_CHECKS)
+
+
+@pytest.mark.parametrize("check", CHECKS)
 def test_the_template_has_no_problems(check):
     assert check(TEMPLATE) == []
 
@@ -135,16 +179,17 @@ def test_the_template_has_no_problems(check):
 def test_a_planted_mistake_is_found(mistake):
     plant, sentence = MISTAKES[mistake]
     template = planted(TEMPLATE, plant)
-    problems = [problem for check in OPERATIONS for problem in check(template)]
+    problems = [problem for check in CHECKS for problem in check(template)]
     assert any(sentence in problem for problem in problems), problems
 
 
 def test_a_function_that_is_added_without_them_is_named_for_everything_it_lacks():
     template = planted(TEMPLATE, with_a_function_of_its_own_kind)
-    problems = [problem for check in OPERATIONS for problem in check(template) if "Added" in problem]
+    problems = [problem for check in CHECKS for problem in check(template) if "Added" in problem]
     assert len(problems) == 7, problems  # errors, throttles, its alarm, versions, retries, failures, role
 
 
+WEB_ACL = "arn:aws:wafv2:us-east-1:111122223333:global/webacl/WebAcl-1/01234567-89ab-cdef-0123-456789abcdef"
 REFUSED = {
     "a judge without a model": ({"Judge": "bedrock"}, "needs JudgeModelId"),
     "a model without a judge": ({"JudgeModelId": "some.model-v1"}, "nothing would be judged"),
@@ -166,7 +211,10 @@ REFUSED = {
     "no place in the queue": ({"MaxActive": "0"}, "below 1"),
     "GitHub without TLS": ({"GitHubApiUrl": "http://api.github.com"}, "not like"),
     "a topic that is no ARN": ({"AlarmTopicArn": "alarms"}, "not like"),
+    "a web ACL without an edge": ({"WebAclArn": WEB_ACL}, "guard nothing"),
+    "a web ACL of a region": ({"Edge": "on", "WebAclArn": WEB_ACL.replace("us-east-1", "eu-west-1")}, "us-east-1"),
     "a trace of another kind": ({"Tracing": "PassThrough"}, "not one of"),
+    "a protection of another kind": ({"TableProtection": "maybe"}, "not one of"),
     "a start of another kind": ({"SnapStart": "true"}, "not one of"),
     "a deployment of another kind": ({"DeploymentType": "BlueGreen"}, "not one of"),
     "a repository without an owner": ({"GitHubRepository": "vskill-platform"}, "not like"),
@@ -188,6 +236,7 @@ GOOD = [
     {"Vendors": "octocat:583231 github:9919", "ExternalScanners": "bandit detect-secrets", "ReservedConcurrency": "0"},
     {"GitHubClientId": "Iv1.8a61f9b3a7aba766"},
     {"SnapStart": "on"},
+    {"Edge": "on", "WebAclArn": WEB_ACL},
     {"RateLimits": " ".join(f"{kind}=1/60" for kind in LIMITED), "GitHubRepository": "acme/vskill.platform"},
 ]  # fmt: skip
 
@@ -222,3 +271,36 @@ def test_what_the_code_would_refuse_at_run_time_the_template_has_refused_before(
 @pytest.mark.parametrize("values", GOOD)
 def test_what_the_template_accepts_the_code_can_run_with(values):
     assert not _refused_by_the_code(values)
+
+
+def test_the_web_acl_is_one_of_cloudfront_and_counts_by_address():
+    acl = load(ROOT / "waf.yaml")["Resources"]["WebAcl"]["Properties"]
+    rates = [rule["Statement"].get("RateBasedStatement", {}) for rule in acl["Rules"]]
+    assert acl["Scope"] == "CLOUDFRONT"
+    assert {"Limit": {"Ref": "RequestsPerAddress"}, "AggregateKeyType": "IP"} in rates
+
+
+def alarms_without_a_row(template, pages):
+    rows = [line.split("|")[1] for page in pages for line in page.splitlines() if line.startswith("|")]
+    named = {name for row in rows for name in re.findall(r"[A-Za-z]+", row)}
+    alarms = {name for name, resource in template["Resources"].items() if resource["Type"] == "AWS::CloudWatch::Alarm"}
+    return sorted(alarms - named)
+
+
+RUNBOOKS = [(ROOT / "docs" / page).read_text() for page in ("aws.md", "reliability.md")]
+
+
+def test_an_operator_finds_every_alarm_in_a_table_that_says_what_to_do():
+    assert alarms_without_a_row(TEMPLATE, RUNBOOKS) == []
+
+
+def test_an_alarm_that_no_table_names_is_found():
+    without = [page.replace("SweepFails", "") for page in RUNBOOKS]
+    assert alarms_without_a_row(TEMPLATE, without) == ["SweepFails"]
+
+
+def test_the_linter_finds_nothing_in_the_template_of_the_web_acl():
+    text = (ROOT / "waf.yaml").read_text()
+    config = ManualArgs(regions=["us-east-1"])
+    assert lint(text, config=config) == []
+    assert lint(text.replace("AggregateKeyType: IP", "AggregateKeyType: FACE"), config=config) != []

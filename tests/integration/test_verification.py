@@ -337,7 +337,7 @@ async def test_blocking_a_published_skill_takes_it_out_at_once(env, stub):
     check_invariants(env.kv)
 
 
-async def test_discover_tells_when_github_fails(env, stub):
+async def test_discover_reports_that_github_fails(env, stub):
     stub.fail("any", "500")
     with pytest.raises(BadGateway):
         await within(env, lambda: discovery.discover(URL))

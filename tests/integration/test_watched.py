@@ -38,7 +38,7 @@ def emitted(capsys):
     return read
 
 
-def test_every_tick_of_the_scan_tells_how_the_queue_is_doing(function_env, emitted):
+def test_every_tick_of_the_scan_reports_the_health_of_the_queue(function_env, emitted):
     for _ in range(2):
         stuck_scan.handler(SCHEDULED, Context(30))
         seen = emitted()
@@ -66,7 +66,7 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS)
-async def test_a_read_that_failed_is_counted_whoever_asked(read, emitted):
+async def test_a_read_that_failed_is_counted_for_every_caller(read, emitted):
     with time_limit(timedelta(milliseconds=50)):
         await asyncio.gather(READS[read](DynamoKV(nobody, "table")), return_exceptions=True)
     assert emitted() == {Watched.READS_FAILED: 2 if read == "two at once" else 1}

@@ -196,7 +196,7 @@ def test_the_answer_to_a_bad_signature_says_how_to_prove_who_one_is(context):
         (RESULTS, {}, "invalid_body"),
     ],
 )
-def test_a_signed_request_that_does_not_fit_is_told_so(post, path, fields, code):
+def test_a_signed_request_that_does_not_fit_is_refused_with_the_reason(post, path, fields, code):
     status, answer = post(path, **fields)
     assert (status, answer["error"]["code"]) == (400, code)
 
@@ -224,7 +224,7 @@ def test_a_result_that_cannot_be_meant_is_refused(post, more, status, code):
     assert (returned, answer["error"]["code"]) == (status, code)
 
 
-def test_a_query_is_refused_since_nobody_signed_it(context):
+def test_a_query_is_refused_because_it_is_not_signed(context):
     body = signed_body()
     sent = event(CLAIM, body, signed_headers(CLAIM, body, time.time())) | {"rawQueryString": "provider=other"}
     assert webhooks.handler(sent, context)["statusCode"] == 400

@@ -12,14 +12,16 @@ from shared.access.auth import token_id
 from shared.db import get_kv, get_secrets, now
 from shared.evidence.appeal_store import opening_writes
 from shared.evidence.blocklist import add_block, entry_for
+from shared.evidence.review_store import claim_put
 from shared.marketplace.community import add_report
 from shared.marketplace.skill_admin import block_skill, yank_version
 from shared.records.appeals import Appeal, AppealPoint
+from shared.records.review import ReviewClaim
 from shared.records.submissions import Delivery, State, Submission
 from shared.submissions import intake
 from shared.submissions.dead_letter_store import store_dead_letter
 from shared.submissions.submission_store import get_submission, move_submission
-from shared.timing import LONGEST_LEASE
+from shared.timing import LONGEST_LEASE, REVIEW_CLAIM_TIME
 from shared.verification import pipeline
 from tests.support.builders import WHILE, a_bundle, an_unusable_bundle
 from tests.support.gateway_events import call
@@ -33,6 +35,7 @@ _numbers = itertools.count()
 class Scene:
     path: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] = field(default_factory=dict)
+    why_field: str = "reason"
 
 
 def on_loop(fn):
@@ -154,6 +157,18 @@ def _appealed() -> Scene:
     return Scene({"id": submission.id, "appeal": appeal.id}, {"overturned": []})
 
 
+def _claimed() -> Scene:
+    """A claim that left no audit entry."""
+    submission = held()
+
+    async def put() -> None:
+        claim = ReviewClaim(submission_id=submission.id, by="admin", since=now(), until=now() + REVIEW_CLAIM_TIME)
+        await get_kv().put(claim_put(claim, None))
+
+    on_loop(put)
+    return Scene({"id": submission.id})
+
+
 SCENES: dict[str, Callable[[], Scene]] = {
     "POST /api/v1/admin/stuck/requeue": Scene,
     "POST /api/v1/admin/stuck/{id}/requeue": lambda: Scene({"id": waiting().id}),
@@ -164,6 +179,9 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "POST /api/v1/admin/submissions/{id}/block": lambda: Scene({"id": published().id}),
     "POST /api/v1/admin/submissions/{id}/unblock": lambda: Scene({"id": parked(State.BLOCKED, "person").id}),
     "POST /api/v1/admin/submissions/{id}/dequeue": lambda: Scene({"id": waiting().id}),
+    "POST /api/v1/admin/submissions/{id}/claim": lambda: Scene({"id": held().id}),
+    "POST /api/v1/admin/submissions/{id}/release": _claimed,
+    "POST /api/v1/admin/submissions/{id}/notes": lambda: Scene({"id": held().id}, why_field="text"),
     "POST /api/v1/admin/dead-letters/retry-all": _retried_letters,
     "POST /api/v1/admin/dead-letters/{id}/retry": lambda: Scene({"id": dead_letter()}),
     "POST /api/v1/admin/dead-letters/{id}/discard": lambda: Scene({"id": dead_letter()}),

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from shared.marketplace.community import count_installs
 from tests.support import backdated_history
+from tests.support.builders import REVERSE_SHELL
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
@@ -219,7 +220,9 @@ def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
     failed = upload(
         platform, "cloud-backup", skill_md("cloud-backup", "Backs up.", ["cloud"]), files={"sync.py": BACKUP}
     )
-    rejected = upload(platform, "half-done", "---\nname: half-done\n---\n")
+    rejected = upload(
+        platform, "half-done", skill_md("half-done", "Starts a lab.", []), files={"run.sh": REVERSE_SHELL}
+    )
     doubtful = upload(platform, "shell-helper", skill_md("shell-helper", "Helps.", []), files={"setup.sh": SETUP})
     wait_until_idle(platform)
     _readers(platform, github)

@@ -6,8 +6,9 @@ import re
 from tests.support.route_calls import call
 
 
-async def weight_of(env, path: str) -> int:
-    page = await call(env, f"GET {path}")
+async def weight_of(env, path: str, cookies=()) -> int:
+    route, _, _ = path.partition("?")
+    page = await call(env, f"GET {route}", path, cookies=cookies)
     names = set(re.findall(r'"/assets/([^"]+)"', page.text))
     assets = [await call(env, "GET /assets/{name}", f"/assets/{name}", name=name) for name in names]
     return sum(len(gzip.compress(answer.text.encode(), 5)) for answer in [page, *assets])

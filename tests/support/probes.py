@@ -5,7 +5,7 @@ import asyncio
 from shared.storage.kv import Key
 from tests.support.memory import MemoryKV, Stored
 
-PATIENCE = 0.5  # how long a probe waits for the other reads
+IDLE_TURNS = 1000
 
 
 class BarrierKV(MemoryKV):
@@ -28,16 +28,22 @@ class BarrierKV(MemoryKV):
 
 
 async def reads_all_at_once(kv: BarrierKV, parties: int, read) -> bool:
-    """Whether `read` has `parties` single reads under way at the same time."""
+    """Whether `read` has `parties` single reads under way at the same time. Nothing in memory takes time, so a reader
+    that has begun no other read for so many turns of the loop waits at the barrier for ever."""
     kv.hold_until(parties)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await read()
-    except TimeoutError:
-        return False
-    finally:
-        kv.barrier = None
-    return True
+    reading = asyncio.ensure_future(read())
+    begun, idle_turns = 0, 0
+    while not reading.done() and idle_turns < IDLE_TURNS:
+        await asyncio.sleep(0)
+        idle_turns = idle_turns + 1 if begun == len(kv.loaded) else 0
+        begun = len(kv.loaded)
+    kv.barrier = None
+    if reading.done():
+        reading.result()
+        return True
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    return False
 
 
 async def keeps_batches_apart(context, env_a, env_b) -> bool:

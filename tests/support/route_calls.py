@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -20,6 +21,7 @@ from functions import (
 )
 from functions.html.responses import error_page
 from functions.http.routes import answer_event
+from tests.support.guarded_kv import GuardedKV
 from tests.support.memory import within
 
 FUNCTIONS = (submissions_api, skills_api, admin_api, owner_api, owner_pages, webhooks, pages, admin_pages, registry)
@@ -74,7 +76,10 @@ async def call(
     event["requestContext"]["http"] |= {"method": method or route.partition(" ")[0], "sourceIp": source_ip}
     function = next(function for function in FUNCTIONS if route in function.ROUTES)
     explain = error_page if function in (pages, admin_pages, owner_pages) else None
-    answer = await within(env, lambda: answer_event(event, function.ROUTES, explain, timedelta(seconds=30)))
+    guarded = GuardedKV(env.kv, function.__name__)
+    asking = replace(env, kv=guarded)
+    answer = await within(asking, lambda: answer_event(event, function.ROUTES, explain, timedelta(seconds=30)))
+    assert not guarded.refused
     raw = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
     packed = answer["headers"].get("content-encoding") == "gzip"
     body = gzip.decompress(raw) if packed else raw

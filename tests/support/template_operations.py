@@ -41,6 +41,14 @@ IN_EVERY_ACCESS_LINE = (
 SCHEDULED_FAILURES = {"OnFailure": {"Type": "SQS", "Destination": {"Fn::GetAtt": "FailedSchedules.Arn"}}}
 HAS_SNAP_START = ("python3.12", "python3.13", "python3.14")
 NOT_WITH_SNAP_START = {"ProvisionedConcurrencyConfig", "FileSystemConfigs", "EphemeralStorage"}
+FIRST_VALUES = {
+    "AdminTokens": '{"adminTokens": []}',
+    "GitHubTokens": '{"githubTokens": []}',
+    "WebhookSecrets": '{"webhookSecrets": {}}',
+}
+# Seconds for which a deployment of a kind gives the new version only a part of the requests.
+FIRST_STEPS = {"Canary10Percent5Minutes": 300, "Canary10Percent15Minutes": 900, "Linear10PercentEvery1Minute": 540}
+METRIC_DELAY = 60  # until Lambda reports what happened
 LOG_LEVEL = {"Fn::If": ["LogsDebug", "DEBUG", "INFO"]}  # above INFO Lambda drops metrics: lines without a level
 
 
@@ -57,7 +65,7 @@ def function_alarm_problems(template: Template) -> Problems:
 
 
 def deployment_problems(template: Template) -> Problems:
-    problems = []
+    problems = [*_slow_alarm_problems(template)]
     own_alarms = {subject: alarm for alarm, metric, subject in _watched_on_aws(template) if metric == "Errors"}
     shared = template["Globals"]["Function"].get("DeploymentPreference", {})
     if shared.get("Type") != {"Ref": "DeploymentType"} or {"Ref": "RequestsFail"} not in shared.get("Alarms", []):
@@ -65,10 +73,27 @@ def deployment_problems(template: Template) -> Problems:
     for name, function in functions_of(template):
         own = template["Resources"][name]["Properties"].get("DeploymentPreference", {})
         if {"Ref": own_alarms.get(name)} not in own.get("Alarms", []):
-            problems.append(f"{name}: a new version is not taken back when its own alarm goes off")
+            problems.append(f"{name}: a new version is not taken back when its own alarm fires")
         if function.get("AutoPublishAlias") != "live" or function.get("AutoPublishAliasAllProperties") is not True:
             problems.append(f"{name}: its changes do not all make a new version behind the alias live")
     return problems
+
+
+def _slow_alarm_problems(template: Template) -> Iterator[str]:
+    """An alarm that is slower than the first step of a deployment goes off when all requests get the new version."""
+    watched = [f.get("DeploymentPreference", {}).get("Alarms", []) for _, f in functions_of(template)]
+    shared = template["Globals"]["Function"].get("DeploymentPreference", {}).get("Alarms", [])
+    first_step = min(
+        FIRST_STEPS[t] for t in template["Parameters"]["DeploymentType"]["AllowedValues"] if t in FIRST_STEPS
+    )
+    for name in sorted({alarm["Ref"] for alarms in [*watched, shared] for alarm in alarms}):
+        alarm = template["Resources"].get(name, {}).get("Properties", {})
+        periods = [m["MetricStat"]["Period"] for m in alarm.get("Metrics", []) if "MetricStat" in m]
+        needed = max(periods, default=alarm.get("Period", 0)) * alarm.get(
+            "DatapointsToAlarm", alarm.get("EvaluationPeriods", 0)
+        )
+        if needed + METRIC_DELAY > first_step:
+            yield f"{name}: goes off after {needed} s, a canary is over after {first_step} s"
 
 
 def snap_start_problems(template: Template) -> Problems:
@@ -152,18 +177,23 @@ def model_problems(template: Template) -> Problems:
 def data_problems(template: Template) -> Problems:
     resources = template["Resources"]
     problems = []
-    if resources["Table"]["Properties"].get("DeletionProtectionEnabled") is not True:
-        problems.append("the table can be deleted by one call")
+    protection = resources["Table"]["Properties"].get("DeletionProtectionEnabled")
+    if protection != {"Fn::If": ["ProtectsTable", True, False]} or not _is_protected_by_default(template):
+        problems.append("the table can be deleted by one call, or not taken back with a first creation that fails")
     if resources["Content"]["Properties"].get("VersioningConfiguration") != {"Status": "Enabled"}:
         problems.append("an object that is overwritten or deleted cannot be restored")
-    for name, key in (("AdminTokens", "adminTokens"), ("GitHubTokens", "githubTokens")):
-        if resources[name]["Properties"].get("SecretString") != f'{{"{key}": []}}':
+    for name, value in FIRST_VALUES.items():
+        if resources[name]["Properties"].get("SecretString") != value:
             problems.append(f"CloudFormation would write over the tokens in {name}")
     policy = resources.get("ContentPolicy", {}).get("Properties", {}).get("PolicyDocument", {})
     refused = [s for s in policy.get("Statement", []) if s.get("Effect") == "Deny" and s.get("Action") == "s3:*"]
     if not any(s.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}} for s in refused):
         problems.append("the bucket can be read without TLS")
     return problems
+
+
+def _is_protected_by_default(template: Template) -> bool:
+    return template["Parameters"].get("TableProtection", {}).get("Default") == "on"
 
 
 def dashboard_problems(template: Template) -> Problems:

@@ -53,6 +53,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
+        "WebhookSecrets": {"secretsmanager:GetSecretValue"},
         "Secret": {"secretsmanager:GetSecretValue"},
         "AdminTokens": {"secretsmanager:GetSecretValue"},
     },
@@ -90,6 +91,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage"},
+        "WebhookSecrets": {"secretsmanager:GetSecretValue"},
         "Secret": {"secretsmanager:GetSecretValue"},
         "AdminTokens": {"secretsmanager:GetSecretValue"},
         "GitHubTokens": {"secretsmanager:GetSecretValue"},  # to say that there is none
@@ -99,6 +101,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table": READ | WRITE,
         "Table/index/due": QUERY,
         "Content/content/*": {"s3:GetObject"},
+        "WebhookSecrets": {"secretsmanager:GetSecretValue"},
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Consumer": {
@@ -109,6 +112,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/github/*": CACHE,
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
+        "WebhookSecrets": {"secretsmanager:GetSecretValue"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
         "GitHubTokens": {"secretsmanager:GetSecretValue"},
         # The chosen model alone; an inference profile spreads its calls over regions.

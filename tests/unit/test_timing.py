@@ -47,7 +47,7 @@ def test_a_lease_outlives_its_worker_and_ends_before_it_counts_as_stuck():
     assert timing.CONSUMER_TIMEOUT < timing.LONGEST_LEASE < timing.STUCK_THRESHOLD
 
 
-def test_whoever_waits_for_others_gives_up_before_its_own_time_is_over():
+def test_a_caller_that_waits_for_others_gives_up_before_its_own_time_is_over():
     """Otherwise an outage of another service would cost an attempt, at whatever pace time passes."""
     code = "from shared.timing import OVERRUN_TIME, SETTLE_TIME; assert SETTLE_TIME - OVERRUN_TIME > SETTLE_TIME / 2"
     for scale in ("1", "0.1", "0.01"):
@@ -109,7 +109,7 @@ def test_a_time_scale_that_is_no_number_above_0_is_refused(scale):
 
 
 @pytest.mark.parametrize("env", [{"STAGE": "prod"}, {"STAGE": "prod", "TIME_SCALE": ""}, {"TIME_SCALE": "1"}])
-def test_time_runs_as_it_does_unless_told_otherwise(env):
+def test_time_runs_at_its_own_pace_by_default(env):
     assert timing.time_scale(env) == 1
 
 

@@ -1,15 +1,15 @@
 """The env of a batch: nested, concurrent, failing."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
-from functions import consumer
 from shared import db, worker_context
 from shared.marketplace import external_scan_dispatch, external_scan_store, repo_health_store
 from shared.submissions import submission_store
 from shared.worker_context import get_worker_env, run_with_worker_env
-from tests.support.builders import a_bundle, an_sqs_record, submitted
+from tests.support.builders import a_bundle, an_sqs_record, consume, submitted
 from tests.support.memory import memory_env, within
 from tests.support.naive_versions import ModuleLevelContext
 from tests.support.probes import keeps_batches_apart, survives_early_end
@@ -105,8 +105,8 @@ async def test_concurrent_batches_write_to_their_own_store():
     a, b = await submitted(env_a, a_bundle("alpha")), await submitted(env_b, a_bundle("beta"))
     stranger = an_sqs_record("sub_" + "0" * 26)
     answers = await asyncio.gather(
-        consumer.consume([an_sqs_record(a.id)], env_a, "worker-a", consumer.timedelta(seconds=60)),
-        consumer.consume([an_sqs_record(b.id), stranger], env_b, "worker-b", consumer.timedelta(seconds=60)),
+        consume([an_sqs_record(a.id)], env_a, "worker-a", timedelta(seconds=60)),
+        consume([an_sqs_record(b.id), stranger], env_b, "worker-b", timedelta(seconds=60)),
     )
     assert answers[0] == {"batchItemFailures": []}
     assert answers[1] == {"batchItemFailures": [{"itemIdentifier": stranger["messageId"]}]}

@@ -117,6 +117,28 @@ FIELDS: SchemaDocs = {
         "by": ("The name of the token that paused it.", "alice"),
         "reason": ("Why it was paused.", "Upgrading the rules."),
     },
+    "ClaimRequest": {"takeOver": ("True: also if another reviewer has claimed it.", False)},
+    "NoteRequest": {"text": ("What other reviewers should know.", "The author answered by mail: it is a test server.")},
+    "ReviewState": {
+        "claim": "Who works on it; null if nobody does.",
+        "notes": "Newest first.",
+        "moreNotes": ("True: the audit log has older notes.", False),
+    },
+    "ReviewClaim": {
+        "submissionId": ("The submission.", SUBMISSION_ID),
+        "by": ("The name of the token that claimed it.", "alice"),
+        "since": ("When it was claimed, in UTC.", TIME),
+        "until": ("When the claim ends by itself, in UTC.", "2026-01-15T09:45:00Z"),
+    },
+    "ReviewNote": {
+        "at": ("When it was written, in UTC.", TIME),
+        "by": ("The name of the token that wrote it.", "alice"),
+        "text": ("The note.", "The author answered by mail: it is a test server."),
+    },
+    "Released": {
+        "id": ("The submission.", SUBMISSION_ID),
+        "released": ("Always true: the claim has ended.", True),
+    },
     "EntryAdded": {
         "entry": "The new entry.",
         "takenOut": ("Published skills that it blocked.", ["acme/tools/stealer"]),
@@ -144,7 +166,7 @@ FIELDS: SchemaDocs = {
         "name": ("The full name.", SKILL),
         "currentVersion": ("The newest version that is not yanked.", "1.2.0"),
         "submissionId": ("The submission that published it.", SUBMISSION_ID),
-        "isBlocked": ("True: nobody can install it.", False),
+        "isBlocked": ("True: it cannot be installed.", False),
         "blockReason": ("Why it is blocked; null unless it is.", None),
         "isYanked": ("True: every version is withdrawn.", False),
         "isDeleted": ("True: its page is gone, and its name cannot be published again.", False),

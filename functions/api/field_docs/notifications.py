@@ -1,4 +1,4 @@
-"""Fields of runs, and of what owners are told."""
+"""Fields of runs and notifications."""
 
 from functions.api.field_docs.responses import COMMIT, HASH, REPO, SUBMISSION_ID, TIME
 from functions.http.field_docs import Docs, SchemaDocs

@@ -9,7 +9,7 @@ _REPO: Docs = {
 }
 _SET: Docs = {
     "withdrawn": ("Why its owner withdrew it; null if it is not withdrawn.", None),
-    "deprecated": ("What its owner tells its users; null if it is not deprecated.", None),
+    "deprecated": ("The owner's notice to its users; null if it is not deprecated.", None),
     "transferredTo": ("The name under which new versions appear; null if it was not transferred.", None),
     "transferredFrom": ("The name it had before a transfer; null if there was none.", None),
 }
@@ -44,7 +44,7 @@ _DEVICE: Docs = {
 FIELDS: SchemaDocs = {
     "UploadToken": {"uploadToken": ("The token of an upload: sent the current one, received the new one.", HASH)},
     "Deprecation": {
-        "sentence": ("What its owner tells its users.", "It is no longer maintained."),
+        "sentence": ("The owner's notice to its users.", "It is no longer maintained."),
         "at": ("When it was deprecated, in UTC.", TIME),
         "successor": ("The skill to use instead; null if none is named.", SKILL),
     },
@@ -58,14 +58,14 @@ FIELDS: SchemaDocs = {
         "word": ("Its only line.", "vskill-owner-0f1e2d3c4b5a69788796a5b4c3d2e1f0"),
         "expiresAt": ("Until when the challenge can be met, in UTC.", TIME),
     },
-    "ProofBody": {"challengeId": ("As the challenge was answered.", "x8Qm2vR4kT6wZ1nB3cD5fG7hJ9lP0sA2eU4iO6yW8qE")},
+    "ProofBody": {"challengeId": ("`challengeId` from the response.", "x8Qm2vR4kT6wZ1nB3cD5fG7hJ9lP0sA2eU4iO6yW8qE")},
     "DeviceOpened": {
         **_DEVICE,
         "repoId": _REPO["repoId"],
         "deviceId": ("A secret of yours: it is exchanged for the token.", _DEVICE_ID),
     },
     "DevicePending": _DEVICE,
-    "DeviceProofBody": {"deviceId": ("As the start of the sign-in was answered.", _DEVICE_ID)},
+    "DeviceProofBody": {"deviceId": ("`deviceId` from the response.", _DEVICE_ID)},
     "NewOwnerToken": {
         **_REPO,
         **_TOKEN,

@@ -54,7 +54,7 @@ FIELDS: SchemaDocs = {
     "SkillDetail": _ITEM
     | {
         "withdrawn": "Why it can no longer be installed, if its owner withdrew it.",
-        "deprecated": "What its owner tells its users, if it is deprecated.",
+        "deprecated": "The owner's notice to its users, if it is deprecated.",
         "transferredTo": "The name under which new versions appear, if it was transferred.",
         "transferredFrom": "The name it had before a transfer.",
         "changedHands": "Present if true: its repository's name leads to another one, so it is not offered.",
@@ -178,7 +178,7 @@ FIELDS: SchemaDocs = {
         "degraded": "True if something could not be read. Absent if false.",
     },
     "Update": {
-        "notice": "What its owner tells its users, if anything.",
+        "notice": "The owner's notice to its users, if anything.",
         "successor": "The skill to use instead, if there is one.",
         "changedHands": "Present if true: its repository is another one now.",
         "name": ("As it was sent.", SKILL),

@@ -32,6 +32,7 @@ _CREATED: Docs = {
     "skillName": _NAME,
     "state": ("`RECEIVED` for a new submission.", "RECEIVED"),
     "createdAt": ("When it was submitted, in UTC.", TIME),
+    "warnings": ("What is wrong with the front matter of a bundle, present if anything is.", []),
 }
 _TOTALS: Docs = {
     "total": ("All submissions: the sum of the categories.", 183),
@@ -40,6 +41,21 @@ _TOTALS: Docs = {
     "rejected": ("Failed verification, were rejected by a reviewer, or were withdrawn.", 18),
     "blocked": ("Blocked by a rule, the blocklist or a reviewer.", 4),
     "onHold": ("Waiting for a reviewer.", 8),
+}
+_SCAN: Docs = {
+    "verdict": ("What the findings add up to.", "PASS"),
+    "action": ("The strictest action of its findings: what happens because of the scan.", "none"),
+    "certain": ("True if a finding blocks without a reviewer.", False),
+    "score": ("0 to 100; findings lower it by their severity.", 96),
+    "incomplete": ("What could not be scanned, and why; such a skill goes to a reviewer.", []),
+    "findings": "What the rules found, most severe first.",
+    "truncated": ("There were more findings than are listed.", False),
+    "capabilities": "What the skill can do. A capability is not a threat.",
+    "warnings": ("Problems of its front matter that do not stop it.", []),
+    "scannerVersion": ("The version of the scanner's program.", "1.0.0"),
+    "ruleSet": ("Identifies the rules; the same content under the same rules has the same result.", "b41f0c2a"),
+    "contentHash": ("SHA-256 over the names and bytes of the scanned files.", HASH),
+    "files": "Every file of the skill, scanned or not.",
 }
 
 FIELDS: SchemaDocs = {
@@ -180,20 +196,10 @@ FIELDS: SchemaDocs = {
         "reason": _REASON,
         "scanResult": "The scan with all its evidence.",
     },
-    "ScanResult": {
-        "verdict": ("What the findings add up to.", "PASS"),
-        "action": ("The strictest action of its findings: what happens because of the scan.", "none"),
-        "certain": ("True if a finding blocks without a reviewer.", False),
-        "score": ("0 to 100; findings lower it by their severity.", 96),
-        "incomplete": ("What could not be scanned, and why; such a skill goes to a reviewer.", []),
-        "findings": "What the rules found, most severe first.",
-        "truncated": ("There were more findings than are stored.", False),
-        "capabilities": "What the skill can do. A capability is not a threat.",
-        "warnings": ("Problems of its front matter that do not stop it.", []),
-        "scannerVersion": ("The version of the scanner's program.", "1.0.0"),
-        "ruleSet": ("Identifies the rules; the same content under the same rules has the same result.", "b41f0c2a"),
-        "contentHash": ("SHA-256 over the names and bytes of the scanned files.", HASH),
-        "files": "Every file of the skill, scanned or not.",
+    "CheckBundle": {"bundle": "The skill's files. Its name does not matter here."},
+    "CheckResult": _SCAN | {"errors": ("Problems of its front matter for which it would be refused.", [])},
+    "ScanResult": _SCAN
+    | {
         "startedAt": ("When the scan started, in UTC.", TIME),
         "endedAt": ("When the scan ended, in UTC.", TIME),
         "judgement": ("The model's opinion, or `not_judged`. It can only make a verdict worse.", "not_judged"),

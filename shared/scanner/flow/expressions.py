@@ -112,6 +112,14 @@ class Call:
     def everything(self) -> list[Obj]:
         return [*self.arguments, *self.named.values()]
 
+    def unknown_result(self) -> Obj:
+        """Named after the call, and of the object it is called on: `client.files().create`."""
+        target = self.target or UNKNOWN
+        if not self.ref:
+            return Obj(origins=origins_in(target)) if target is not UNKNOWN else UNKNOWN
+        shared = target.items if target.ref.endswith(")") else None
+        return Obj(origins=target.origins, ref=f"{self.ref}()", items={} if shared is None else shared)
+
 
 class Evaluator:
     """Expressions. What a statement does, and how a function is entered, is added by the interpreter."""

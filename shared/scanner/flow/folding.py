@@ -4,15 +4,13 @@ import base64
 import binascii
 import bz2
 import codecs
-import gzip
-import io
 import lzma
 import re
 import zlib
 from collections.abc import Callable
 from urllib.parse import unquote
 
-from shared.scanner.flow.objects import MAX_CONSTANTS, MAX_TEXT, Constant, Obj, origins_in
+from shared.scanner.flow.objects import MAX_CONSTANTS, MAX_TEXT, Constant, Obj, origins_in, texts_of
 from shared.scanner.flow.values import Location
 
 _ROTATED = {"rot13", "rot_13", "rot-13"}
@@ -36,6 +34,18 @@ def _safely(compute: Callable[[bytes], bytes | str], constant: Constant) -> Cons
         return compute(data)[:MAX_TEXT]
     except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError):
         return None
+
+
+def whole_numbers(value: Obj, base: Obj) -> Obj:
+    """`int(text, base)` for every string it may be."""
+    known = base.constants[0] if base.constants else None
+    numbers = []
+    for text in texts_of(value)[:MAX_CONSTANTS]:
+        try:
+            numbers.append(int(text[:40], known if isinstance(known, int) else 10))
+        except ValueError:
+            continue
+    return Obj(tuple(numbers), origins_in(value))
 
 
 def from_base64(data: bytes) -> bytes:
@@ -63,10 +73,6 @@ def from_bz2(data: bytes) -> bytes:
 
 def from_lzma(data: bytes) -> bytes:
     return lzma.LZMADecompressor().decompress(data, MAX_TEXT)
-
-
-def from_gzip(data: bytes) -> bytes:
-    return gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_TEXT)
 
 
 def decoded_text(data: bytes) -> str:

@@ -224,11 +224,7 @@ class JsInterpreter(Interpreter):
         for value in call.arguments:
             if value.code is not None:
                 self.call_back(value, [Obj(origins=origins_in(call.target or UNKNOWN))], call)
-        target = call.target or UNKNOWN
-        if not call.ref:
-            return Obj(origins=origins_in(target)) if target is not UNKNOWN else UNKNOWN
-        shared = target.items if target.ref.endswith(")") else None
-        return Obj(origins=target.origins, ref=f"{call.ref}()", items={} if shared is None else shared)
+        return call.unknown_result()
 
     # Modules
 

@@ -7,7 +7,6 @@ from shared.scanner.flow.expressions import Call
 from shared.scanner.flow.interpreter import Handler, Interpreter, named
 from shared.scanner.flow.methods import METHODS
 from shared.scanner.flow.objects import (
-    MAX_CONSTANTS,
     UNKNOWN,
     Obj,
     as_text,
@@ -91,14 +90,7 @@ def _to_string(run: Interpreter, call: Call) -> Obj:
 
 
 def _number(run: Interpreter, call: Call) -> Obj:
-    base = call.argument(1).constants
-    numbers = []
-    for text in texts_of(call.argument(0))[:MAX_CONSTANTS]:
-        try:
-            numbers.append(int(text[:40], base[0] if base and isinstance(base[0], int) else 10))
-        except ValueError:
-            continue
-    return Obj(tuple(numbers), origins_in(call.argument(0)))
+    return folding.whole_numbers(call.argument(0), call.argument(1))
 
 
 # Objects and arrays

@@ -21,10 +21,10 @@ BINARY: dict[str, tuple[int, ast.operator | None]] = {
     "**": (11, ast.Pow()),
 }
 
-Node = TypeVar("Node", bound=ast.AST)
+PlacedNode = TypeVar("PlacedNode", bound=ast.AST)
 
 
-def placed(node: Node, line: int) -> Node:
+def placed(node: PlacedNode, line: int) -> PlacedNode:
     node.lineno = line  # type: ignore[attr-defined]
     return node
 

@@ -1,7 +1,7 @@
 """What a value of a program may be, as far as reading the program can know: constants, contents, code, and origins."""
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, product
 from typing import Any
 
@@ -162,10 +162,6 @@ def as_text(constant: Constant) -> str:
 
 def _text(constant: str | bytes) -> str:
     return constant if isinstance(constant, str) else constant.decode("latin-1")
-
-
-def known_texts(value: Obj) -> Iterator[str]:
-    return (text for text in texts_of(value) if HOLE not in text)
 
 
 def as_values(value: Obj) -> list[Value]:

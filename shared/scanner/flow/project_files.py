@@ -30,7 +30,7 @@ _MAKE_SHELL = re.compile(r"\$\(shell (.*)\)\s*$")
 _MAKE_USE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 _DOCKER = re.compile(r"^[ \t]*(RUN|CMD|ENTRYPOINT|ENV|ARG)[ \t]+", re.IGNORECASE)
 
-Command = tuple[int, str]  # line, text
+CommandLine = tuple[int, str]  # line, text
 
 
 def is_project_file(path: str, text: str) -> bool:
@@ -61,7 +61,7 @@ def _reader_of(path: str) -> Any:
     return _of_toml if name.endswith(".toml") else None
 
 
-def _of_json(text: str) -> Iterator[Command]:
+def _of_json(text: str) -> Iterator[CommandLine]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -96,7 +96,7 @@ def _quoted(text: str) -> str:
     return text if re.fullmatch(r"[\w./:=@-]+", text) else "'" + text.replace("'", "'\\''") + "'"
 
 
-def _of_yaml(text: str) -> Iterator[Command]:
+def _of_yaml(text: str) -> Iterator[CommandLine]:
     for match in _RUN.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
         if match.group(2) is None:
@@ -126,7 +126,7 @@ def _block(text: str, start: int, indent: int) -> str:
     return "\n".join(lines)
 
 
-def _of_makefile(text: str) -> Iterator[Command]:
+def _of_makefile(text: str) -> Iterator[CommandLine]:
     """Recipes as one script, with the variables of make as variables of the shell."""
     lines = []
     continued = False
@@ -154,7 +154,7 @@ def _of_make(text: str) -> str:
     return "".join([*parts, text[at:]]).replace("$$", "$")
 
 
-def _of_dockerfile(text: str) -> Iterator[Command]:
+def _of_dockerfile(text: str) -> Iterator[CommandLine]:
     lines = []
     continued = False
     for line in text.split("\n"):
@@ -169,7 +169,7 @@ def _of_dockerfile(text: str) -> Iterator[Command]:
     yield 1, "\n".join(lines)
 
 
-def _of_toml(text: str) -> Iterator[Command]:
+def _of_toml(text: str) -> Iterator[CommandLine]:
     section = ""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("["):

@@ -207,13 +207,8 @@ class PythonInterpreter(Interpreter):
         return self.call(first, call)
 
     def _call_unknown(self, call: Call) -> Obj:
-        """What it returns is named after it, and is of the object it is called on: `client.files().create`."""
         self._call_back_all(call)
-        target = call.target or UNKNOWN
-        if not call.ref:
-            return Obj(origins=origins_in(target)) if target is not UNKNOWN else UNKNOWN
-        shared = target.items if target.ref.endswith(")") else None
-        return Obj(origins=target.origins, ref=f"{call.ref}()", items={} if shared is None else shared)
+        return call.unknown_result()
 
     def _call_back_all(self, call: Call) -> None:
         """A function that is handed to a library is called by it, with what is handed over beside it."""

@@ -14,12 +14,12 @@ from shared.scanner.flow.shell_tree import (
     Expansion,
     Function,
     Node,
-    Part,
     Pipeline,
     Redirection,
     Simple,
     Substitution,
     Word,
+    WordPart,
 )
 from shared.scanner.flow.sinks import Channel
 from shared.scanner.flow.sources import command_source
@@ -238,7 +238,7 @@ class Shell:
         parts = [self._part(part) for part in word.parts]
         return parts[0] if len(parts) == 1 else joined(parts)
 
-    def _part(self, part: Part) -> Value:
+    def _part(self, part: WordPart) -> Value:
         if isinstance(part, str):
             return Value(part, self._carried) if HOLE in part else constant(part)
         if isinstance(part, Expansion):

@@ -17,7 +17,7 @@ from shared.scanner.flow.values import EMPTY, HOLE, UNKNOWN, Location, Value, co
 if TYPE_CHECKING:
     from shared.scanner.flow.shell import Shell
 
-Handler = Callable[["CommandCall"], Value]
+CommandHandler = Callable[["CommandCall"], Value]
 
 
 class CommandCall(msgspec.Struct):
@@ -296,11 +296,11 @@ def _ls(call: CommandCall) -> Value:
     return joined([word.with_text(word.text.rstrip("/")) for word in words], "\n").plus([source] if source else [])
 
 
-def named(handler: Handler, names: str) -> dict[str, Handler]:
+def named(handler: CommandHandler, names: str) -> dict[str, CommandHandler]:
     return dict.fromkeys(names.split(), handler)
 
 
-COMMANDS: dict[str, Handler] = {
+COMMANDS: dict[str, CommandHandler] = {
     **named(
         _filter, "cat head tail sort uniq tr cut sed awk gawk mawk jq yq tac rev paste column fold nl strings iconv"
     ),

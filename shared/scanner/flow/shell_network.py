@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from shared.scanner.flow.command_options import Options, read_options
-from shared.scanner.flow.shell_commands import CommandCall, Handler, named, openssl
+from shared.scanner.flow.shell_commands import CommandCall, CommandHandler, named, openssl
 from shared.scanner.flow.sinks import Channel
 from shared.scanner.flow.values import EMPTY, HOLE, UNKNOWN, Value, constant, joined
 
@@ -325,7 +325,7 @@ def _transfer(call: CommandCall) -> Value:
     return UNKNOWN
 
 
-NETWORK: dict[str, Handler] = {
+NETWORK: dict[str, CommandHandler] = {
     **named(_curl, "curl"),
     **named(_wget, "wget wget2"),
     **named(_httpie, "http https xh"),

@@ -3,7 +3,7 @@
 import re
 
 from shared.scanner.flow.command_options import read_options
-from shared.scanner.flow.shell_commands import CommandCall, Handler, named, split_value
+from shared.scanner.flow.shell_commands import CommandCall, CommandHandler, named, split_value
 from shared.scanner.flow.tracker import Script
 from shared.scanner.flow.values import EMPTY, HOLE, UNKNOWN, Value, constant, joined
 
@@ -184,7 +184,7 @@ def _until_option(arguments: list[Value]) -> list[Value]:
     return words
 
 
-PROGRAMS: dict[str, Handler] = {
+PROGRAMS: dict[str, CommandHandler] = {
     **named(_find, "find"),
     **named(_cd, "cd pushd"),
     **named(_read, "read"),

@@ -16,11 +16,11 @@ class Substitution(msgspec.Struct, frozen=True):
     is_file: bool = False  # <( … )
 
 
-Part = str | Expansion | Substitution
+WordPart = str | Expansion | Substitution
 
 
 class Word(msgspec.Struct, frozen=True):
-    parts: tuple[Part, ...]
+    parts: tuple[WordPart, ...]
     line: int
 
     @property

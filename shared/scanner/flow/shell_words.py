@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 
-from shared.scanner.flow.shell_tree import Expansion, Node, Part, Redirection, Substitution, Word
+from shared.scanner.flow.shell_tree import Expansion, Node, Redirection, Substitution, Word, WordPart
 
 MAX_DEPTH = 30
 _BLANKS = re.compile(r"(?:[ \t\r]|\\\n)*")
@@ -38,7 +38,7 @@ class ShellWords:
         return type(self)(text, line, self._depth + 1)
 
     def _word(self) -> Word:
-        line, parts = self._line(), list[Part]()
+        line, parts = self._line(), list[WordPart]()
         while self._at < self._length:
             char = self._text[self._at]
             if char in " \t\r\n;|)&" or (char in "<>" and not self._text.startswith(("<(", ">("), self._at)):
@@ -48,7 +48,7 @@ class ShellWords:
             parts.extend(self._part(char))
         return Word(tuple(parts), line)
 
-    def _part(self, char: str) -> list[Part]:
+    def _part(self, char: str) -> list[WordPart]:
         if plain := _PLAIN.match(self._text, self._at):
             self._at = plain.end()
             return [plain.group()]
@@ -72,9 +72,9 @@ class ShellWords:
         text, self._at = self._text[self._at + 1 : end], end + 1
         return text
 
-    def _expanded(self, plain: re.Pattern[str], closer: str) -> list[Part]:
+    def _expanded(self, plain: re.Pattern[str], closer: str) -> list[WordPart]:
         """Text with expansions up to the closer, which is consumed, or the end."""
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while self._at < self._length:
             if run := plain.match(self._text, self._at):
                 parts.append(run.group())
@@ -96,7 +96,7 @@ class ShellWords:
                 parts.append(char)
         return parts
 
-    def _special(self, char: str, inside: str = "") -> list[Part]:
+    def _special(self, char: str, inside: str = "") -> list[WordPart]:
         if char == "\\":
             return self._escape(inside)
         if char == "`":
@@ -115,7 +115,7 @@ class ShellWords:
         self._at = name.end()
         return [Expansion(name.group(), "", None)]
 
-    def _escape(self, inside: str) -> list[Part]:
+    def _escape(self, inside: str) -> list[WordPart]:
         follows = self._text[self._at + 1 : self._at + 2]
         self._at += 2
         if follows == "\n":
@@ -130,7 +130,7 @@ class ShellWords:
         text, self._at = self._text[self._at + 2 : end], end + 1
         return _ANSI.sub(_ansi_character, text)
 
-    def _dollar_bracket(self) -> list[Part]:
+    def _dollar_bracket(self) -> list[WordPart]:
         if self._text.startswith("$((", self._at):
             end = self._text.find("))", self._at)
             self._at = self._length if end < 0 else end + 2
@@ -160,7 +160,7 @@ class ShellWords:
         inner = self._text[start:end].replace("\\`", "`")
         return Substitution(self._within(inner, line).nodes(frozenset()) if self._depth < MAX_DEPTH else [])
 
-    def _braces(self) -> Part:
+    def _braces(self) -> WordPart:
         self._at += 2
         is_length = self._text.startswith("#", self._at) and not self._text.startswith("#}", self._at)
         is_indirect = self._text.startswith("!", self._at)
@@ -177,7 +177,7 @@ class ShellWords:
         shown = "#" if is_length else "!" if is_indirect else operator.group() if operator else ""
         return Expansion(name.group() if name else "", shown, Word(tuple(argument), self._line()))
 
-    def _dropped_text(self) -> list[Part]:
+    def _dropped_text(self) -> list[WordPart]:
         self._dropped("}")
         self._at += 1
         return []

@@ -79,7 +79,7 @@ function complete(article) {
   refresh(article);
 }
 
-// The fields of the schemas that a line links to, so that nobody has to leave the operation to read them.
+// The fields of the schemas that a line links to, so that they can be read without leaving the operation.
 function showFields(line) {
   const names = [...new Set(findAll("a", line).map((link) => link.hash.slice(1)))];
   const shown = names.map((name) => find(`#${CSS.escape(name)} dl`)).filter(Boolean);

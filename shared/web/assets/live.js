@@ -77,8 +77,10 @@ function follow(since, onChange) {
 }
 
 // The page as the server renders it now: markup has one source.
-async function freshPage() {
-  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+const freshPage = () => pageAt(location.href);
+
+async function pageAt(url) {
+  const response = await fetch(url, { headers: { accept: "text/html" } });
   if (!response.ok) throw new Error(response.status);
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }

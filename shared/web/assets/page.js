@@ -53,18 +53,26 @@ function tick() {
     if (time.textContent !== text) time.textContent = text;
   }
 }
-setInterval(tick, 1000);
+function showLocalTimes() {
+  for (const time of findAll("time[data-local]:not([title])")) {
+    time.title = time.textContent;
+    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  }
+}
+showLocalTimes();
+setInterval(() => { tick(); showLocalTimes(); }, 1000);
 
 // --- keyboard shortcuts ---
 
 function rowLinks() {
-  return findAll("[data-rows] .row-link");
+  return findAll("[data-rows] :is(.row-link, .review-link)");
 }
 
 function moveFocus(by) {
   const links = rowLinks();
   if (!links.length) return;
-  const at = links.indexOf(document.activeElement);
+  const focused = links.indexOf(document.activeElement);
+  const at = focused < 0 ? links.findIndex((link) => link.ariaCurrent) : focused;
   links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + by))].focus();
 }
 
@@ -76,21 +84,22 @@ function goBack() {
   else location.assign(back.href);
 }
 
-const isTyping = (target) => target.matches?.("input, textarea, select, [contenteditable]");
+const isTyping = (target) => target.matches?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
+
+const shortcuts = {
+  "/": () => find("[data-search]")?.focus(),
+  j: () => moveFocus(1),
+  k: () => moveFocus(-1),
+  "?": () => find("dialog.keys").showModal(),
+  Escape: goBack,
+};
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
   if (isTyping(event.target) || find("dialog[open]")) return;
-  const actions = {
-    "/": () => find("[data-search]")?.focus(),
-    j: () => moveFocus(1),
-    k: () => moveFocus(-1),
-    "?": () => find("dialog.keys").showModal(),
-    Escape: goBack,
-  };
-  if (Object.hasOwn(actions, event.key)) {
+  if (Object.hasOwn(shortcuts, event.key)) {
     event.preventDefault();
-    actions[event.key]();
+    shortcuts[event.key]();
   }
 });

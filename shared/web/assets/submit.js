@@ -4,9 +4,11 @@ const API = "/api/v1/submissions";
 const NAME = /^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$/;
 const FIELD_OF = { name_taken: "uploadToken", wrong_upload_token: "uploadToken", invalid_skill_name: "name" };
 
+const sentences = JSON.parse(find("[data-repo-form]").dataset.sentences); // of errors whose text is about the API
+
 class RequestFailed extends Error {
   constructor(status, error) {
-    super(error.message);
+    super(sentences[error.code] ?? error.message);
     this.status = status;
     this.code = error.code;
   }
@@ -55,7 +57,7 @@ const unreachable = find("[data-unreachable]");
 let listed = null; // the discovered skills and the URL they belong to
 
 repoForm.addEventListener("submit", async (event) => {
-  if (find("#skill-path").value.trim() || find("#skill-name").value.trim()) return; // a single skill: the plain form handles it
+  if (find("#skill-path").value.trim() || find("#skill-name").value.trim() || find("[data-choices]")) return; // the plain form handles it
   event.preventDefault();
   showProblem(repoUrl, repoProblem, "");
   unreachable.hidden = true;
@@ -71,6 +73,7 @@ repoForm.addEventListener("submit", async (event) => {
     unreachable.hidden = !(error.status === 0 || error.status >= 500);
   } finally {
     repoButton.disabled = false;
+    if (listed) updateButton();
   }
 });
 repoUrl.addEventListener("input", forget);
@@ -113,8 +116,9 @@ async function discover() {
 const chosen = () => findAll("input:checked", found).map((box) => listed.skills[Number(box.value)]);
 
 function updateButton() {
-  repoButton.textContent = `Submit ${plural(chosen().length, "skill")}`;
-  repoButton.disabled = !chosen().length;
+  const n = chosen().length;
+  repoButton.textContent = n ? `Submit ${plural(n, "skill")}` : "Choose skills to submit";
+  repoButton.disabled = !n;
 }
 
 async function submitChosen() {
@@ -172,6 +176,7 @@ if (uploadForm) {
     const visible = all.filter(({ path }) => !path.split("/").some((part) => part === ".git" || part === ".DS_Store"));
     const tops = new Set(visible.map(({ path }) => path.split("/")[0]));
     const top = tops.size === 1 && visible.every(({ path }) => path.includes("/")) ? [...tops][0] : null;
+    find("[data-check-result]").replaceChildren();
     files = top ? visible.map(({ path, file }) => ({ path: path.slice(top.length + 1), file })) : visible;
     if (top && !nameInput.value) nameInput.value = top.toLowerCase().replace(/[^a-z0-9._-]+/g, "-");
     showChosen();
@@ -179,7 +184,7 @@ if (uploadForm) {
 
   function showChosen() {
     const size = files.reduce((sum, { file }) => sum + file.size, 0);
-    find("[data-chosen]").textContent = `${plural(files.length, "file")}, ${sizeOf(size)}${files.some(({ path }) => path === "SKILL.md") ? "" : ". SKILL.md is missing at the top level"}`;
+    find("[data-chosen]").textContent = `${plural(files.length, "file")}, ${sizeOf(size)}${isZip() || files.some(({ path }) => path === "SKILL.md") ? "" : ". SKILL.md is missing at the top level"}`;
     const list = find("[data-files]");
     list.replaceChildren(...files.map(fileItem));
     list.hidden = !files.length;
@@ -199,10 +204,14 @@ if (uploadForm) {
     return element("li", {}, element("span", {}, path), note, ...(path === "SKILL.md" ? [] : [remove]));
   }
 
+  const isZip = () => files.length === 1 && files[0].path.toLowerCase().endsWith(".zip");
+
   uploadForm.addEventListener("submit", async (event) => {
+    if (isZip() && filesInput.files.length === 1) return; // the server reads it
     event.preventDefault();
-    const button = find("[data-submit-upload]");
     clearProblems();
+    if (event.submitter === find("[data-check]")) return check(event.submitter);
+    const button = find("[data-submit-upload]");
     if (!NAME.test(nameInput.value.trim())) return problemAt("name", "Use 1 to 64 lowercase letters, digits, dots, hyphens or underscores, for example my-skill.");
     if (!files.length) return problemAt("files", "Choose the files to upload.");
     button.disabled = true;
@@ -216,6 +225,27 @@ if (uploadForm) {
       button.disabled = false;
     }
   });
+
+  // The server renders the result, here as without this script.
+  async function check(button) {
+    if (!files.length) return problemAt("files", "Choose the files to check.");
+    button.disabled = true;
+    try {
+      const form = new FormData();
+      form.append("action", "check");
+      for (const { path, file } of files) form.append("files", file, path);
+      const response = await fetch(uploadForm.getAttribute("action"), { method: "POST", body: form });
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      const problem = find("#files-problem", page)?.textContent || find(".empty p:nth-of-type(2)", page)?.textContent;
+      if (!response.ok) return problemAt("files", problem || "Something went wrong. Try again.");
+      find("[data-check-result]").replaceChildren(...find("[data-check-result]", page).childNodes);
+      find("[data-checked]").focus();
+    } catch {
+      problemAt("files", "The platform is not reachable. Your input is kept; try again.");
+    } finally {
+      button.disabled = false;
+    }
+  }
 
   function problemAt(field, text) {
     const inputs = { name: nameInput, files: filesInput, uploadToken: find("#token") };
@@ -233,6 +263,7 @@ if (uploadForm) {
     uploaded.replaceChildren(find("[data-accepted-panel]").content.cloneNode(true));
     find("[data-skill-name]", uploaded).textContent = answer.skillName;
     find("#upload-token").value = answer.uploadToken;
+    find("[data-warning]", uploaded).hidden = !(answer.warnings ?? []).some((text) => /YAML|mapping/.test(text));
     const link = find("a", uploaded);
     link.href = `/submissions/${answer.id}`;
     uploaded.hidden = false;

@@ -56,7 +56,7 @@ async def test_a_token_of_the_role_or_a_higher_one_gets_in(env, token, role, for
         f"Bearer{ADMIN}",
     ],
 )
-async def test_nobody_else_does(env, header):
+async def test_every_other_token_is_refused(env, header):
     with pytest.raises(Unauthorized) as refusal:
         await within(env, lambda: authorize(header, "reviewer", IP))
     assert ADMIN_TOKEN not in str(refusal.value)
@@ -91,12 +91,12 @@ async def test_two_tokens_of_a_name_are_valid_at_once_and_revoked_one_by_one(env
     assert (await within(env, lambda: authorize("Bearer new", "admin", IP))).name == "ann"
 
 
-async def test_without_tokens_nobody_gets_in(env):
+async def test_without_tokens_every_request_is_refused(env):
     with pytest.raises(Unauthorized):
         await within(with_tokens(env), lambda: authorize(f"Bearer {ADMIN}", "reviewer", IP))
 
 
-async def test_when_the_secret_cannot_be_read_nobody_gets_in(env):
+async def test_when_the_secret_cannot_be_read_every_request_is_refused(env):
     class Down:
         async def get(self):
             raise Unavailable("down")
@@ -105,7 +105,7 @@ async def test_when_the_secret_cannot_be_read_nobody_gets_in(env):
         await within(dataclasses.replace(env, secrets=Down()), lambda: authorize(f"Bearer {ADMIN}", "reviewer", IP))
 
 
-async def test_when_revocations_cannot_be_read_nobody_gets_in():
+async def test_when_revocations_cannot_be_read_every_request_is_refused():
     class DownKV(MemoryKV):
         async def load(self, key):
             raise Unavailable("down")

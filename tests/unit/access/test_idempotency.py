@@ -65,7 +65,7 @@ async def test_a_known_key_of_another_caller_is_simply_another_key(env):
 
 
 @pytest.mark.requirement("S35")
-async def test_a_caller_with_a_token_keeps_its_key_at_any_address_and_nobody_else_gets_it(env):
+async def test_a_caller_with_a_token_keeps_its_key_at_any_address_and_no_other_caller_gets_it(env):
     mine = await submit(env, **TOKEN)
     assert (await submit(env, STRANGERS, **TOKEN)).json == mine.json
     assert "uploadToken" not in (await submit(env)).json
@@ -74,14 +74,14 @@ async def test_a_caller_with_a_token_keeps_its_key_at_any_address_and_nobody_els
 
 @pytest.mark.requirement("S35")
 @pytest.mark.parametrize("placeholder", ["Bearer undefined", "Bearer ", "Basic Og==", "Bearer\u00e9"])
-async def test_a_token_that_is_not_ours_tells_nobody_apart(env, placeholder):
+async def test_an_unknown_token_does_not_distinguish_callers(env, placeholder):
     mine = await submit(env, authorization=placeholder)
     assert (await submit(env, authorization=placeholder)).json == mine.json
     assert "uploadToken" not in (await submit(env, STRANGERS, authorization=placeholder)).json
 
 
 @pytest.mark.requirement("S35")
-async def test_a_key_stored_before_callers_were_known_is_nobodys(env):
+async def test_a_key_stored_before_callers_were_known_belongs_to_no_caller(env):
     mine = await submit(env)
     [stored] = [item for key, item in env.kv.items.items() if key.pk.startswith("idem:")]
     for key in [key for key in env.kv.items if key.pk.startswith("idem:")]:
@@ -93,7 +93,7 @@ async def test_a_key_stored_before_callers_were_known_is_nobodys(env):
 
 
 @pytest.mark.requirement("S35")
-async def test_what_is_stored_does_not_tell_the_address_or_the_token(env):
+async def test_what_is_stored_reveals_neither_address_nor_token(env):
     callers = [await within(env, lambda ip=ip: caller_of(None, ip)) for ip in (MINE, STRANGERS)]
     put = await within(env, lambda: _put(Idempotency(KEY, "hash", caller=callers[0])))
     assert MINE not in put.key.pk

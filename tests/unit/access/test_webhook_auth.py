@@ -134,7 +134,7 @@ async def test_a_scanner_that_is_not_configured_any_more_is_out():
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
-async def test_an_empty_or_short_secret_lets_nobody_in(env, secret):
+async def test_an_empty_or_short_secret_refuses_every_request(env, secret):
     class Secrets:
         async def get(self):
             return SecretValues(signing_key="k" * 64, webhook_secrets={"bandit": secret})
@@ -145,7 +145,7 @@ async def test_an_empty_or_short_secret_lets_nobody_in(env, secret):
     assert await refused(env, headers, body) == "invalid_signature"
 
 
-async def test_when_the_secret_or_the_store_cannot_be_asked_nobody_gets_in(env):
+async def test_when_the_secret_or_the_store_cannot_be_read_every_request_is_refused(env):
     class Down:
         async def get(self):
             raise Unavailable("down")

@@ -1,6 +1,8 @@
 """Settings, secrets and console output of `make run`."""
 
+import contextlib
 import json
+import sqlite3
 import stat
 import tarfile
 from hashlib import sha256
@@ -13,6 +15,7 @@ from local.backup import restore_backup, write_backup
 from local.config import StartError, read_config
 from local.console import readable
 from local.samples import read_bundle, skill_folders
+from local.store.database import VERSION
 from local.store.ministack_state import newest_complete_snapshot
 from local.tokens import add_admin_token, prepare_secrets
 
@@ -44,7 +47,9 @@ def test_a_wrong_value_is_named_in_one_sentence(name: str, value: str) -> None:
 def test_an_address_that_others_reach_needs_tls_or_a_proxy(host: str) -> None:
     with pytest.raises(StartError, match=rf"^HOST is {host}, so other machines [^\n]+ TLS_CERT [^\n]+ limits"):
         read_config({"HOST": host})
-    assert read_config({"HOST": host, "TRUSTED_PROXY": "192.0.2.1"}).is_public
+    public = read_config({"HOST": host, "TRUSTED_PROXY": "192.0.2.1"})
+    assert (public.is_public, public.samples) == (True, False)
+    assert read_config({"HOST": host, "TRUSTED_PROXY": "192.0.2.1", "SAMPLES": "1"}).samples
     assert not any(read_config({"HOST": own}).is_public for own in ("", "127.0.0.1", "127.1.2.3", "localhost", "::1"))
 
 
@@ -94,6 +99,16 @@ def test_a_damaged_database_is_not_restored_and_an_empty_folder_not_backed_up(tm
     assert not any((tmp_path / "local").iterdir())
     with pytest.raises(StartError, match="has no data; name the folder"):
         write_backup(tmp_path / "local", tmp_path / "other")
+
+
+def test_data_of_a_newer_release_is_not_restored(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "platform.db")) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with tarfile.open(tmp_path / "backup", "w:gz") as archive:
+        archive.add(tmp_path / "platform.db", "platform.db")
+    with pytest.raises(StartError, match=f"has the format {VERSION + 1} of a newer release; this one knows {VERSION}"):
+        restore_backup(tmp_path / "local", tmp_path / "backup")
+    assert not any((tmp_path / "local").iterdir())
 
 
 def secrets_of(directory: Path) -> dict[str, object]:

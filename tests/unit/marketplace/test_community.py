@@ -55,7 +55,7 @@ async def test_a_published_skill_is_in_the_order_by_installs_at_once(env):
     assert [skill.name for skill in page.skills] == ["uploads/anonymous/greeter"]
 
 
-async def test_names_that_no_skill_has_are_told_and_the_others_counted(env):
+async def test_unknown_names_are_reported_and_the_others_counted(env):
     await put_skills(env.kv, a_skill(NAME), a_skill("a/b/blocked", 1, is_blocked=True))
     counted = await installed(env, NAME, "a/b/none", "a/b/blocked")
     assert counted == ([NAME], ["a/b/blocked", "a/b/none"])

@@ -81,7 +81,7 @@ def test_a_small_change_in_a_long_file_is_a_small_patch():
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"x\n" * (MAX_LINES + 1)], ids=["not text", "too long"])
-def test_what_cannot_be_shown_is_still_told(content):
+def test_what_cannot_be_shown_is_still_listed(content):
     (diff,) = diff_files({}, {"f": content})
     assert (diff.status, diff.patch) == ("added", None)
     assert unified_of([diff]) == "Files /dev/null and b/f differ"

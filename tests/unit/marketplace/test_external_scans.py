@@ -44,7 +44,7 @@ async def test_a_secret_that_cannot_be_read_keeps_nothing_from_being_published(e
     assert await within(dataclasses.replace(env, secrets=Down()), configured_scanners) == ["bandit", "other"]
 
 
-async def test_a_request_is_pending_until_somebody_comes(env):
+async def test_a_request_is_pending_until_a_scanner_claims_it(env):
     await requested(env)
     shown = await security(env)
     assert [(p.provider, p.status, p.verdict, p.score, p.critical_count) for p in shown.providers] == [
@@ -169,7 +169,7 @@ async def test_claimers_of_one_moment_each_get_work_of_their_own(env):
     assert len({scan.skill_name for scan in held}) == len({scan.claim_id for scan in held}) == 8
 
 
-async def test_a_lease_that_is_over_is_claimed_again_and_its_old_holder_is_told(env):
+async def test_an_expired_lease_is_claimed_again_and_its_old_holder_is_refused(env):
     await requested(env)
     dead = await claim(env)
     env.clock.forward(minutes=14)
@@ -184,7 +184,7 @@ async def test_a_lease_that_is_over_is_claimed_again_and_its_old_holder_is_told(
     assert await status(env) == Status.COMPLETED
 
 
-async def test_a_late_holder_may_report_while_nobody_else_has_it(env):
+async def test_a_late_holder_may_report_while_no_other_scanner_holds_the_claim(env):
     await requested(env)
     held = await claim(env)
     env.clock.forward(hours=1)
@@ -193,7 +193,7 @@ async def test_a_late_holder_may_report_while_nobody_else_has_it(env):
     assert await status(env) == Status.COMPLETED
 
 
-async def test_what_nobody_claims_reads_timed_out_and_can_still_be_claimed(env):
+async def test_an_unclaimed_request_reads_timed_out_and_can_still_be_claimed(env):
     await requested(env)
     env.clock.forward(seconds=SCAN_TIMEOUT.total_seconds() - 1)
     assert await status(env) == Status.PENDING
@@ -239,7 +239,7 @@ async def test_the_holder_of_a_claim_reads_the_published_files(env):
 
 
 @pytest.mark.parametrize(("provider", "claim_id"), [("bandit", "guessed"), ("other", None)])
-async def test_nobody_else_reads_them(env, provider, claim_id):
+async def test_only_the_holder_of_the_claim_reads_the_files(env, provider, claim_id):
     await published(env)
     held = await claim(env)
     with pytest.raises(Conflict):

@@ -64,7 +64,7 @@ async def test_a_repository_is_stale_a_year_after_its_last_push(env, days_ago, s
     assert env.github.asked == [("acme", "skills")]
 
 
-async def test_a_repository_that_is_gone_is_offline_and_may_come_back(env):
+async def test_a_repository_that_is_gone_is_offline_and_may_return(env):
     env.github.answer = Refused("gone", "repo_not_found")
     assert (await health(env)).status == "OFFLINE"
     env.github.answer = env.github.pushed(days_ago=1)
@@ -113,7 +113,7 @@ async def test_what_was_never_known_is_unknown(env):
     assert await within(env, lambda: find_repo_healths(["https://github.com/a/b"])) == {}
 
 
-async def test_readers_give_way_to_workers_when_the_quota_is_low(env):
+async def test_readers_yield_quota_to_workers_when_it_is_low(env):
     env.github.is_low = True
     assert (await health(env)).status is None
     assert env.github.asked == []

@@ -119,7 +119,7 @@ async def test_a_run_that_was_not_scanned_shows_no_evidence_of_the_run_before(en
     assert second.history.ended_at is None
 
 
-async def test_runs_of_an_older_release_are_told_from_the_history_and_the_versions(env):
+async def test_runs_of_an_older_release_are_derived_from_the_history_and_the_versions(env):
     submission = await three_runs(env)
     for key in [key for key in env.kv.items if key.pk.startswith("run:")]:
         del env.kv.items[key]

@@ -145,7 +145,7 @@ async def test_a_version_after_a_yank_never_takes_a_number_that_was_given(env):
     check_invariants(env.kv)
 
 
-async def test_yanked_content_does_not_come_back_by_being_verified_again(env):
+async def test_yanked_content_is_not_restored_by_verifying_it_again(env):
     first = await versions_of(env, "One.", "Two.")
     await within(env, lambda: yank_version(NAME, "1.0.1", "bad"))
     current = await within(env, lambda: get_submission(first.submission.id))
@@ -184,7 +184,7 @@ async def test_what_cannot_be_done_says_so_and_changes_nothing(env, verb, error,
         lambda: withdraw(NAME, [AUDIT]),
     ],
 )
-async def test_nobody_is_refused_because_the_platform_indexed_the_skill_meanwhile(verb):
+async def test_no_decision_is_refused_because_the_platform_indexed_the_skill_meanwhile(verb):
     env = memory_env(Interrupted)
     await versions_of(env, "One.", "Two.")
     before = (await skill(env)).record_version
@@ -362,7 +362,7 @@ async def test_an_entry_made_at_the_moment_of_a_yank_is_not_walked_past():
     assert (await skill(env)).current_version == "1.0.1"
 
 
-async def test_scanners_elsewhere_are_asked_about_the_version_that_becomes_the_current_one():
+async def test_external_scans_are_requested_for_the_version_that_becomes_current():
     env = memory_env(external_scanners=("bandit",))
     await versions_of(env, "One.", "Two.")
     new, old = [version.content_hash for version in await within(env, lambda: get_versions(NAME))]

@@ -135,7 +135,7 @@ async def test_the_name_itself_comes_first_among_more_than_a_page_of_the_index_t
         assert sorted(shown) == sorted({*begin_so, *(skill.name for skill in others)})
 
 
-async def test_the_few_of_an_author_are_all_on_the_first_page_by_installs_whoever_has_more(env, monkeypatch):
+async def test_all_skills_of_an_author_with_few_are_on_the_first_page_by_installs(env, monkeypatch):
     for module in (word_index, skill_search):
         monkeypatch.setattr(module, "LONGEST_LIST", 5)
     own = [a_skill(f"zed/r/own-{n}", n) for n in range(3)]

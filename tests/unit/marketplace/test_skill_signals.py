@@ -123,7 +123,7 @@ async def test_what_is_known_against_one_of_many_namesakes_takes_the_same_few_re
     assert taken[0] == taken[1]
 
 
-async def test_a_name_whose_skill_cannot_be_read_is_told():
+async def test_a_name_whose_skill_cannot_be_read_is_reported():
     env = memory_env(Unreadable)
     await put_skills(env.kv, a_skill("a/b/pdf"), a_skill("a/b/csv"))
     env.kv.bad = ("skill:a/b/pdf",)

@@ -101,7 +101,7 @@ async def test_only_what_waits_is_cancelled(env):
 
 @pytest.mark.requirement("S44")
 @pytest.mark.parametrize("stranger", [OTHER, RECREATED], ids=["another repository", "the same name, another id"])
-async def test_nobody_acts_on_what_belongs_to_another_id(env, stranger):
+async def test_no_owner_acts_on_what_belongs_to_another_id(env, stranger):
     waiting = await owned_submission(env)
     before = await owned_skill(env)
     for act in (
@@ -203,7 +203,7 @@ async def test_a_transfer_to_a_published_skill_is_known_there(env):
 
 
 @pytest.mark.requirement("S44")
-async def test_no_skill_is_transferred_to_a_name_of_somebody_else(env):
+async def test_no_skill_is_transferred_to_a_name_of_another_owner(env):
     await owned_skill(env)
     await put_skills(env.kv, a_skill("other/skills/pdf", 1, repo_id=9))
     with pytest.raises(Conflict):

@@ -72,7 +72,7 @@ async def test_a_repair_sets_the_counters_right_once_and_says_by_how_much(env):
 
 
 @pytest.mark.requirement("I5")
-async def test_skills_and_versions_are_recounted_and_set_right(env):
+async def test_skills_and_versions_are_recounted_and_repaired(env):
     for submission in await filled(env, 4):
         await processed(env, submission)
     await within(env, lambda: delete_skill("uploads/anonymous/r-0", "gone", "admin:anna"))
@@ -306,7 +306,7 @@ async def test_what_is_decided_about_skills_between_the_calls_is_no_drift_and_hi
     check_invariants(env.kv)
 
 
-async def test_a_move_by_somebody_whose_clock_is_behind_is_seen(env, small_pages):
+async def test_a_move_by_a_worker_whose_clock_is_behind_is_seen(env, small_pages):
     lot = await filled(env, 12)
     env.clock.forward(hours=1)
     slow = replace(env, clock=lambda: env.clock() - timedelta(minutes=4))
@@ -329,7 +329,7 @@ async def test_two_who_go_on_with_one_count_count_every_page_once(env, small_pag
     assert (last.checked, last.recount.drift) == (12, {State.RECEIVED: 1})
 
 
-async def test_a_late_page_of_somebody_else_does_not_turn_a_count_back(env, small_pages):
+async def test_a_late_page_of_another_caller_does_not_turn_a_count_back(env, small_pages):
     await filled(env, 12)
     early = (await within(env, recount.continue_recount)).run_id
     behind = await within(env, lambda: recount.get_run(early))
@@ -384,7 +384,7 @@ async def test_a_count_that_was_left_alone_is_over_before_the_feed_forgets(env, 
     assert longest < FEED_TTL
 
 
-async def test_nothing_is_set_right_before_every_record_is_read(env, small_pages):
+async def test_nothing_is_repaired_before_every_record_is_read(env, small_pages):
     first, *_ = await filled(env, 12)
     distort(env, shard(first), RECEIVED=3)
     run_id = None

@@ -82,7 +82,7 @@ async def test_where_one_partition_was_cut_nothing_behind_its_end_is_taken_yet(e
 
 
 @pytest.mark.parametrize("limit", [1, 4, 100])
-async def test_everything_that_fits_is_retried_once_and_what_is_left_is_told(env, limit):
+async def test_everything_that_fits_is_retried_once_and_what_is_left_is_reported(env, limit):
     mine = await parked(env, 6, "stuck: gave up")
     await parked(env, 3, "doubts about")
 

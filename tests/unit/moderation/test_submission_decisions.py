@@ -202,7 +202,7 @@ async def test_a_dead_letter_is_retried_once_and_is_gone_then(env):
     check_invariants(env.kv)
 
 
-async def test_a_retry_that_somebody_else_won_changes_nothing(env):
+async def test_a_retry_that_another_caller_won_changes_nothing(env):
     submission = await a_dead_letter(env)
     letter = await within(env, lambda: find_dead_letter("m-1"))
     env.kv.items.pop(Key("dead-letter:m-1"))

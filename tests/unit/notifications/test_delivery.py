@@ -91,7 +91,7 @@ async def test_moves_within_a_run_and_uploads_are_no_events(env):
 
 
 @pytest.mark.requirement("R40")
-async def test_a_decision_that_is_not_stored_is_told_to_nobody():
+async def test_a_decision_that_is_not_stored_is_not_notified():
     env = memory_env(FillsUp)
     await webhook(env)
     submission = await waiting(env)
@@ -110,7 +110,7 @@ async def test_a_decision_that_is_not_stored_is_told_to_nobody():
 
 
 @pytest.mark.requirement("R40")
-async def test_a_crash_right_after_the_decision_or_right_after_the_tick_still_tells_the_owner(env):
+async def test_a_crash_right_after_the_decision_or_right_after_the_tick_still_notifies_the_owner(env):
     await webhook(env)
     await rejected(env)  # the worker dies here: nothing else was done for the notification
     env.clock.forward(seconds=1)
@@ -218,7 +218,7 @@ async def test_a_message_that_comes_twice_or_late_delivers_once(env):
 
 
 @pytest.mark.requirement("S50")
-async def test_who_registers_a_name_anew_is_told_nothing_of_the_repository_before(env):
+async def test_a_new_owner_of_a_name_gets_no_notifications_of_the_repository_before(env):
     await webhook(env, Owner("acme/skills", 6666), "https://taker.example.org/")
     await rejected(env, repo_id=1000)
     await tick(env)

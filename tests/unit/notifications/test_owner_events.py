@@ -89,7 +89,7 @@ async def done_in_one_transaction(env, act):
 
 
 @pytest.mark.parametrize("name", ACTS)
-async def test_a_decision_about_a_skill_is_told_and_one_that_fails_is_not(env, name):
+async def test_a_decision_about_a_skill_is_an_event_and_one_that_fails_is_none(env, name):
     act, before, (type_, version, reason) = ACTS[name]
     submission = await owned_submission(env, state=State.PUBLISHED)
     await owned_skill(env, submission_id=submission.id)
@@ -104,7 +104,7 @@ async def test_a_decision_about_a_skill_is_told_and_one_that_fails_is_not(env, n
     assert (event.repo_id, event.repo, event.skill_name) == (1000, OWNER.repo, NAME)
 
 
-async def test_an_appeal_is_told_when_it_is_opened_and_when_it_is_answered(env):
+async def test_an_appeal_is_an_event_when_it_is_opened_and_when_it_is_answered(env):
     submission = await owned_submission(env, state=State.REJECTED, reason="no")
     objections = [Objection("The decision is wrong.")]
     appeal = await done_in_one_transaction(env, lambda: open_appeal(submission.id, OWNER, objections))
@@ -116,7 +116,7 @@ async def test_an_appeal_is_told_when_it_is_opened_and_when_it_is_answered(env):
     assert {(event.submission_id, event.repo_id) for event in (opened, answered)} == {(submission.id, 1000)}
 
 
-async def test_the_answer_and_what_follows_from_it_are_told_together(env):
+async def test_the_answer_and_what_follows_from_it_are_events_of_one_transaction(env):
     submission = await owned_submission(env, state=State.REJECTED, reason="no")
     appeal = await within(env, lambda: open_appeal(submission.id, OWNER, [Objection("The decision is wrong.")]))
     env.kv.left = 1
@@ -125,7 +125,7 @@ async def test_the_answer_and_what_follows_from_it_are_told_together(env):
     assert sorted(event.state for event in await told(env, "appeal.")) == ["open", "overturned"]
 
 
-async def test_an_upload_has_no_owner_to_be_told(env):
+async def test_an_upload_has_no_owner_to_notify(env):
     await owned_skill(env, repo_url=None)
     await within(env, lambda: skill_admin.yank_version(NAME, "1.0.0", "harmful"))
     assert not [key for key in env.kv.items if key.pk.startswith("event:")]

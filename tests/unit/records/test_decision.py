@@ -60,7 +60,7 @@ def test_the_outcome_table(verdict, certain, incomplete, vendor, judged, state, 
         assert outcome.publish_as is (S.VENDOR_APPROVED if vendor else S.PUBLISHED)
         assert outcome.publish_as in LEGAL_MOVES[APPROVED]
     else:
-        assert outcome.reason.endswith(": it says why")
+        assert outcome.reason.startswith("it says why. ")
         assert "rate" not in outcome.reason
     assert state in LEGAL_MOVES[S.TIER1_SCANNING]
     assert (outcome.parked_by is not None) is (state in (S.ON_HOLD, S.BLOCKED))

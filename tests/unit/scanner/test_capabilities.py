@@ -40,7 +40,7 @@ def test_every_capability_names_what_shows_it_with_file_and_line():
     }
 
 
-def test_a_declared_capability_is_told_apart_from_an_observed_one():
+def test_a_declared_capability_is_distinguished_from_an_observed_one():
     found = scan_skill({"SKILL.md": PAGE}).capabilities
     assert ("shell", True) in {(one.name, one.declared) for one in found}
     assert permissions_of(found) == ("network: api.example.org", "credentials: .aws/credentials")

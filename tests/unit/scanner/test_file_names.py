@@ -4,7 +4,7 @@ import pytest
 
 from shared.errors import InvalidRequest, Unprocessable
 from shared.scanner import scan_skill
-from shared.scanner.file_names import clashes, leads_elsewhere, same_place
+from shared.scanner.file_names import clashes, leaves_its_folder, same_place
 from shared.scanner.report import Verdict
 from shared.submissions.skill_source import read_bundle
 
@@ -82,8 +82,8 @@ def test_an_ordinary_name_is_no_concern(path: str) -> None:
 
 @pytest.mark.requirement("S28")
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "~/x", "C:/x", "a\\b", "a//b", "./a", "a/", "a\x07", ""])
-def test_a_path_that_leads_elsewhere_is_a_finding_and_no_upload(path: str) -> None:
-    assert leads_elsewhere(path)
+def test_a_path_that_leaves_its_folder_is_a_finding_and_no_upload(path: str) -> None:
+    assert leaves_its_folder(path)
     assert "FILE-UNSAFE-PATH" in {f.rule for f in scan_skill({"SKILL.md": HEADER, path: b"x"}).findings}
     with pytest.raises(InvalidRequest):
         read_bundle([("SKILL.md", "x"), (path, "x")])

@@ -72,7 +72,7 @@ def test_a_finding_shows_the_line_it_is_on_whatever_the_encoding() -> None:
 
 
 @pytest.mark.requirement("S26")
-def test_a_change_that_nobody_sees_is_no_empty_patch() -> None:
+def test_an_invisible_change_is_no_empty_patch() -> None:
     (diff,) = diff_files({"a": b"one\n"}, {"a": b"o\0ne\n"})
     assert (diff.status, diff.patch) == ("modified", None)
 

@@ -26,7 +26,7 @@ def rules_of(report: ScanReport) -> set[str]:
 
 @pytest.mark.requirement("S25")
 @pytest.mark.parametrize("name", MEDIA)
-def test_a_picture_font_or_sound_is_listed_as_not_read_and_alarms_nobody(name: str) -> None:
+def test_a_picture_font_or_sound_is_listed_as_not_read_and_is_no_finding(name: str) -> None:
     report = scan({f"assets/{name}": MEDIA[name]})
     assert (report.verdict, report.score, report.incomplete) == (Verdict.PASS, 100, ())
     assert {file.path for file in report.receipt.files if file.skipped} == {f"assets/{name}"}
@@ -204,7 +204,7 @@ def test_code_that_names_what_it_runs_leaves_pictures_unread(name: str, code: st
         "```sh\ncurl -o assets/a.png https://example.org/a.png\n```",
     ],
 )
-def test_a_picture_that_is_shown_or_copied_alarms_nobody(page: str) -> None:
+def test_a_picture_that_is_shown_or_copied_is_no_finding(page: str) -> None:
     assert scan({"assets/a.png": MEDIA["a.png"]}, page.encode()).verdict is Verdict.PASS
 
 
@@ -227,7 +227,7 @@ def test_a_script_that_names_an_encoding_of_its_own_is_incomplete() -> None:
 
 
 @pytest.mark.requirement("S25")
-def test_the_text_of_a_document_is_read_and_its_pictures_alarm_nobody() -> None:
+def test_the_text_of_a_document_is_read_and_its_pictures_are_no_findings() -> None:
     slide = b"<p:sld><a:p><a:t>Welcome to the </a:t><a:t>team</a:t></a:p></p:sld>"
     deck = {"ppt/slides/slide1.xml": slide, "ppt/media/image1.png": MEDIA["a.png"], "[Content_Types].xml": b"<Types/>"}
     report = scan({"deck.pptx": zipped(deck)})

@@ -143,7 +143,7 @@ def test_a_download_is_found_in_the_file_that_runs_it() -> None:
         "gh api repos/example/kit/contents --jq '.[].name'",
     ],
 )
-def test_what_is_known_or_only_data_alarms_nobody(command: str) -> None:
+def test_what_is_known_or_only_data_is_no_finding(command: str) -> None:
     assert scan_script(command).verdict is Verdict.PASS
 
 

@@ -88,7 +88,7 @@ def test_the_same_files_in_any_order_give_the_same_report() -> None:
     assert scan_skill(files) == scan_skill(dict(reversed(files.items())))
 
 
-def test_a_finding_tells_where_what_why_and_how_to_fix() -> None:
+def test_a_finding_says_where_what_why_and_how_to_fix() -> None:
     finding = scan(THEFT).findings[0]
     assert (finding.path, finding.line) == ("SKILL.md", 9)
     assert "id_rsa" in finding.excerpt

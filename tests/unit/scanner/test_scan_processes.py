@@ -72,7 +72,7 @@ async def test_texts_are_what_the_scanner_reads_and_no_more_than_wanted(scans):
     assert (await scans.scan(GOOD)).verdict == "PASS"  # the same process still scans
 
 
-async def test_texts_too_large_for_an_answer_are_not_told(hostile):
+async def test_texts_too_large_for_an_answer_are_not_returned(hostile):
     assert await hostile.texts({f"{n}.md": b"x" * 950_000 for n in range(10)}, 10**9) is None
     assert (await hostile.scan(GOOD)).verdict == "PASS"
 
@@ -156,7 +156,7 @@ async def test_a_scan_without_time_left_is_a_fault_and_its_process_ends(hostile)
     assert not process.is_alive
 
 
-async def test_a_scan_that_nobody_waits_for_any_more_ends(hostile):
+async def test_a_scan_without_a_waiting_caller_ends(hostile):
     await hostile.scan(GOOD)
     [process] = hostile._idle
     scan = asyncio.create_task(hostile.scan(ordered("wait")))
@@ -187,7 +187,7 @@ async def test_a_process_that_died_while_it_was_idle_is_replaced(scan_processes)
     assert await scan_processes.scan(GOOD) == scan_skill(GOOD)
 
 
-async def test_a_long_scan_gives_way_and_its_process_is_not_used_again(hostile, monkeypatch):
+async def test_a_long_scan_yields_the_cpu_and_its_process_is_not_used_again(hostile, monkeypatch):
     monkeypatch.setattr("shared.scanner.scan_runner.LONG", 0.1)
     scan = asyncio.create_task(hostile.scan(ordered("work")))
     while not (running := [pid for pid in children() if os.getpriority(os.PRIO_PROCESS, pid) == 10]):

@@ -87,7 +87,7 @@ def test_a_delay_is_whole_seconds_that_sqs_takes_and_never_shorter_than_asked(de
 
 
 @pytest.mark.requirement("R02")
-async def test_a_queue_that_hangs_leaves_whoever_accepted_the_time_to_say_so():
+async def test_a_queue_that_hangs_leaves_the_accepting_function_time_to_respond():
     async def hangs(operation, params):
         await asyncio.Event().wait()
 

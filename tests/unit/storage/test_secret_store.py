@@ -32,6 +32,20 @@ async def test_secrets_come_from_the_file(tmp_path):
     assert (values.github_token, values.webhook_secrets) == ("g", {"p": "w"})
 
 
+async def test_on_aws_webhook_secrets_are_apart_and_those_in_the_earlier_secret_still_count():
+    stored = {
+        "main": json.dumps(GOOD | {"webhookSecrets": {"old": "o", "both": "earlier"}}),
+        "webhooks": json.dumps({"webhookSecrets": {"new": "n", "both": "later"}}),
+    }
+
+    async def wire(operation, params):
+        return {"SecretString": stored[params["SecretId"]]}
+
+    settings = memory_env(secret_id="main", webhook_secret_id="webhooks").settings
+    values = await secrets_from(settings, wire).get()
+    assert values.webhook_secrets == {"old": "o", "both": "later", "new": "n"}
+
+
 BROKEN = [
     CANARY,
     f'"{CANARY}"',

@@ -136,7 +136,7 @@ async def test_a_part_of_a_batch_is_no_key_of_its_own(env):
     assert single.flag is None
 
 
-async def test_a_replay_that_cannot_be_read_is_told_and_never_shortened(env, monkeypatch):
+async def test_a_replay_that_cannot_be_read_is_an_error_and_never_shortened(env, monkeypatch):
     first = await submit(env)
     lost = first[0].submission.id
     load = MemoryKV.load
@@ -176,7 +176,7 @@ async def test_what_found_the_queue_full_is_accepted_when_the_same_request_comes
 
 
 @pytest.mark.requirement("R31")
-async def test_a_batch_that_broke_off_at_its_end_is_told_what_it_has_though_it_filled_the_queue(monkeypatch):
+async def test_a_batch_that_broke_off_at_its_end_is_replayed_although_it_filled_the_queue(monkeypatch):
     async def breaks_off(*_):
         raise Unavailable("down")
 

@@ -34,7 +34,7 @@ async def test_without_a_position_it_starts_from_now(env):
     assert answer.last_id == stamp(env.clock.time)
 
 
-async def test_every_move_after_the_position_is_told_in_order(env):
+async def test_every_move_after_the_position_is_returned_in_order(env):
     start = stamp(env.clock())
     submission = await submitted(env)
     await processed(env, submission)
@@ -56,7 +56,7 @@ async def test_a_page_that_reconnects_again_and_again_misses_nothing(env):
     assert changes(answers) >= moves(env)
 
 
-async def test_what_becomes_visible_late_is_told_by_the_next_answer(env):
+async def test_what_becomes_visible_late_is_in_the_next_answer(env):
     """A transaction may be seen up to ten seconds after the time it carries."""
     start = stamp(env.clock())
     early = await submitted(env, a_bundle("early"))
@@ -72,7 +72,7 @@ async def test_what_becomes_visible_late_is_told_by_the_next_answer(env):
     assert early.id in {event.row.id for event in second.events}
 
 
-async def test_a_burst_is_told_in_full_answers_that_continue_at_once(env, monkeypatch):
+async def test_a_burst_is_returned_in_full_answers_that_continue_at_once(env, monkeypatch):
     monkeypatch.setattr(feed, "MAX_EVENTS", 10)
     start = position = stamp(env.clock())
     await asyncio.gather(*(submitted(env, a_bundle(f"burst-{n}")) for n in range(35)))

@@ -3,11 +3,17 @@
 from datetime import timedelta
 from functools import partial
 
+import msgspec
 import pytest
 
 from bench.cost import cost_of_submission, cost_of_view, metered_env
+from shared.records.submissions import new_id
+from shared.storage.documents import encode
+from shared.storage.kv import Put
 from shared.submissions import counters
 from shared.submissions.counters import get_hours, roll_up_hours
+from shared.submissions.feed_store import feed_put
+from shared.submissions.submission_store import submission_key
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import within
 
@@ -92,3 +98,18 @@ async def test_what_an_earlier_release_counted_is_carried_over(metered, monkeypa
 async def test_the_counters_of_an_hour_are_in_partitions_of_their_own():
     now = metered_env()[0].clock()
     assert len({counters.hour_key(now, shard).pk for shard in range(counters.COUNTER_SHARDS)}) == 10
+
+
+@pytest.mark.parametrize(("moves", "most"), [(100, 71), (10_000, 970)])
+async def test_a_view_reads_a_limited_number_of_units_however_much_has_just_moved(metered, moves, most):
+    """Ten rows of the feed are a unit, and each record that is read again takes one. Without limits: 3,378."""
+    env, dynamo = metered
+    await within(env, partial(roll_up_hours, env.clock()))
+    at, first = env.clock(), await submitted(env, a_bundle())
+    for n in range(moves // 4):
+        one = msgspec.structs.replace(first, id=new_id(at - timedelta(milliseconds=n)))
+        await env.kv.put(Put(submission_key(one.id), encode(one)))
+        for version in range(4):
+            moved = at - timedelta(seconds=(n + version) % 110)
+            await env.kv.put(feed_put(msgspec.structs.replace(one, version=version + 1, updated_at=moved)))
+    assert (await cost_of_view(env, dynamo))["read units"] <= most

@@ -273,7 +273,7 @@ async def test_a_key_is_free_again_after_a_day(env):
 
 
 @pytest.mark.requirement("S21")
-async def test_a_full_queue_refuses_new_work_and_says_when_to_come_back():
+async def test_a_full_queue_refuses_new_work_with_a_retry_time():
     env = memory_env(max_active=2)
     once = intake.Idempotency(KEY, "hash")
     first = await submit(env, a_bundle("one"), idempotency=once)

@@ -9,7 +9,7 @@ from shared.submissions.pause import find_pause, pause_queue, resume_queue
 from tests.support.memory import within
 
 
-async def test_a_queue_is_not_paused_unless_somebody_paused_it(env):
+async def test_a_queue_is_not_paused_by_default(env):
     assert await within(env, find_pause) is None
 
 

@@ -118,7 +118,7 @@ async def test_a_tick_reads_what_is_stuck_once_and_reports_what_it_left(metrics)
 
 
 async def test_a_full_tick_leaves_orphans_and_a_pause_is_reported(env, metrics, monkeypatch):
-    monkeypatch.setattr(stuck_scan, "recover_stuck", lambda: recover_stuck(limit=2))
+    monkeypatch.setattr(stuck_scan, "recover_all_stuck", lambda: recover_stuck(limit=2))
     for n in range(3):
         await submitted(env, a_bundle(f"forgotten-{n}"))
     env.clock.forward(seconds=STUCK_THRESHOLD.total_seconds() + 1)
@@ -140,7 +140,7 @@ async def test_the_drain_rate_is_per_hour_of_all_that_stopped_being_active(env, 
     assert (await health(env))["drainRate"] == {"last1h": 0, "last6h": 1}
 
 
-async def test_dead_letters_are_counted_until_somebody_settles_them(env, metrics):
+async def test_dead_letters_are_counted_until_they_are_resolved(env, metrics):
     for n in range(7):
         await within(env, lambda n=n: store_dead_letter(f"m{n}", "junk", "The message names no submission."))
     assert (await health(env))["deadLetters"] == (await metrics(env))["DeadLetters"] == 7

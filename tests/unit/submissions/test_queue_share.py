@@ -172,7 +172,7 @@ async def test_a_requeue_beyond_the_share_is_refused_and_changes_nothing(env):
 
 
 @pytest.mark.requirement("S37")
-async def test_what_a_person_reopens_is_in_nobodys_share(env):
+async def test_what_a_person_reopens_counts_against_no_share(env):
     accepted = await submit(env, "skill")
     await move(env, accepted, State.ON_HOLD, parked_by="faults")
     reopened = await within(env, lambda: submission_decisions.requeue(accepted.submission.id, ANNA, WHY))
@@ -183,7 +183,7 @@ async def test_what_a_person_reopens_is_in_nobodys_share(env):
 
 
 @pytest.mark.requirement("S37")
-async def test_records_from_before_are_in_nobodys_share(env):
+async def test_records_of_an_older_release_count_against_no_share(env):
     accepted = await submit(env, "skill", ip=None)
     assert '"heldBy"' not in env.kv.items[Key(f"sub:{accepted.submission.id}")].doc
     await processed(env, accepted.submission)
@@ -201,7 +201,7 @@ async def test_an_address_is_stored_as_a_keyed_hash_only(env):
 
 
 @pytest.mark.requirement("S37")
-async def test_where_limits_are_off_nobody_holds_anything():
+async def test_where_limits_are_off_no_share_is_counted():
     env = memory_env(max_active=30)
     for n in range(5):
         await submit(env, f"skill-{n}")
@@ -229,7 +229,7 @@ async def test_the_share_is_a_setting():
 
 
 @pytest.mark.requirement("S37")
-async def test_a_batch_counts_as_many_as_it_has_and_the_answer_says_when_to_come_back():
+async def test_a_batch_counts_as_many_as_it_has_and_the_answer_has_a_retry_time():
     env = limited_env(skills=100)
     await submit_batch(env, 50)
     await submit_batch(env, 49, url=f"{URL}-2")

@@ -22,7 +22,7 @@ def settings(**given: str):
     return load_settings(REQUIRED | given)
 
 
-def test_without_settings_the_public_github_is_asked_and_nobody_judges():
+def test_without_settings_the_public_github_is_read_and_the_judge_is_off():
     chosen = settings()
     assert (chosen.github_api_url, chosen.github_host) == ("https://api.github.com", "github.com")
     assert (chosen.judge, chosen.bedrock_endpoint_url, chosen.vendors) == ("none", None, frozenset())
@@ -40,7 +40,7 @@ def test_a_stub_on_loopback_stands_in_for_the_public_github():
     ("given", "names"),
     [("", ()), ("bandit", ("bandit",)), (" b  a-2 b ", ("b", "a-2"))],
 )
-def test_scanners_elsewhere_are_named_one_by_one(given, names):
+def test_external_scanners_are_named_one_by_one(given, names):
     assert settings(EXTERNAL_SCANNERS=given).external_scanners == names
 
 

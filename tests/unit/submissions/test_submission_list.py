@@ -4,7 +4,7 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.records.submissions import CATEGORIES, State, touch
-from shared.storage.kv import Key, Query
+from shared.storage.kv import Key, Page, Query
 from shared.submissions import intake
 from shared.submissions.submission_list import ListQuery, list_of_repo, list_submissions
 from shared.submissions.submission_store import commit, get_submission_index, identity_put
@@ -109,6 +109,45 @@ async def test_a_row_without_a_record_is_not_shown(env):
     stored.attrs["expiresAt"] = 0  # gone for every strong read, while the feed still names it
     listing = await within(env, lambda: list_submissions(ListQuery()))
     assert [row.id for row in listing.rows] == [real.id]
+
+
+class IndexBehind(MemoryKV):
+    """Its indexes know nothing yet. Counts the records that are read."""
+
+    records = 0
+
+    async def query(self, query: Query):
+        return Page([], more=False) if query.index else await super().query(query)
+
+    async def get_many(self, keys):
+        keys = list(keys)
+        self.records += len(keys)
+        return await super().get_many(keys)
+
+
+@pytest.mark.requirement("R20")
+async def test_on_a_busy_day_a_limited_number_is_read_again_and_what_was_just_accepted_is_still_shown(monkeypatch):
+    monkeypatch.setattr("shared.submissions.submission_list.READ_AGAIN", -45)  # of a page of 50: 5
+    env = memory_env(IndexBehind)
+    ids = []
+    for n in range(12):
+        ids.append((await submitted(env, a_bundle(f"skill-{n}"))).id)
+        env.clock.forward(seconds=1)
+    env.kv.records = 0
+    listing = await within(env, lambda: list_submissions(ListQuery()))
+    assert [row.id for row in listing.rows] == ids[::-1]
+    assert (env.kv.records, listing.degraded) == (5, True)
+    assert listing.stale == sorted(ids[:7])  # the newest were read again
+
+
+async def test_of_a_crowded_minute_the_newest_changes_are_read_and_the_list_is_degraded(monkeypatch):
+    monkeypatch.setattr("shared.submissions.feed_store.RECENT_CHANGES", 1)
+    env = memory_env(IndexBehind)
+    submissions = [await submitted(env, a_bundle(f"skill-{n}")) for n in range(12)]
+    listing = await within(env, lambda: list_submissions(ListQuery()))
+    assert submissions[-1].id in {row.id for row in listing.rows}
+    assert 1 <= len(listing.rows) <= 4  # one of each partition
+    assert listing.degraded
 
 
 class IndexDown(MemoryKV):

@@ -134,7 +134,7 @@ async def test_the_refused_submission_of_a_name_is_found_in_its_source_only(env)
         assert await find(*asked) == (None, None), asked
 
 
-async def test_a_refusal_is_found_behind_any_number_of_newer_namesakes_and_said_of_nobody_else(env):
+async def test_a_refusal_is_found_behind_any_number_of_newer_namesakes_and_shown_for_its_own_skill_only(env):
     refused = await rejected(env, "acme/r", "pdf")
     for n in range(NAMESAKES + 5):
         await accepted(env, "beta/kit", f"pdf-{n}")

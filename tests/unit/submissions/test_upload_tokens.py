@@ -3,8 +3,9 @@
 import pytest
 
 from shared.errors import Conflict, Forbidden
+from shared.records.submissions import State
 from shared.submissions import intake
-from shared.submissions.upload_tokens import rotate_upload_token
+from shared.submissions.upload_tokens import cancel_upload, rotate_upload_token
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.memory import memory_env, within
 
@@ -81,3 +82,20 @@ async def test_a_published_name_is_never_claimed(env):
     env.clock.forward(days=400)
     with pytest.raises(Conflict):
         await submit(env, changed())
+
+
+async def test_a_waiting_upload_is_cancelled_with_its_token_and_taken_back_with_it(env):
+    first = await submit(env, a_bundle())
+    with pytest.raises(Forbidden):
+        await within(env, lambda: cancel_upload(first.submission.id, "0" * 64))
+    cancelled = await within(env, lambda: cancel_upload(first.submission.id, first.upload_token))
+    assert (cancelled.state, cancelled.reason) == (State.DEQUEUED, "Cancelled by its uploader.")
+    assert (await submit(env, a_bundle())).flag == "duplicate"  # without the token nothing happens
+    with pytest.raises(Forbidden):
+        await submit(env, a_bundle(), "0" * 64)
+    again = await submit(env, a_bundle(), first.upload_token)
+    assert (again.flag, again.submission.state) == ("requeued", State.RECEIVED)
+    await processed(env, again.submission)
+    with pytest.raises(Conflict) as refused:
+        await within(env, lambda: cancel_upload(first.submission.id, first.upload_token))
+    assert refused.value.code == "illegal_move"

@@ -10,11 +10,10 @@ from datetime import timedelta
 
 import pytest
 
-from functions import consumer
 from shared.errors import LostLease, NotFound, Unavailable
-from shared.evidence.judge import Judgement, NotJudged, Why
 from shared.evidence.receipt_store import find_receipt
 from shared.records.decision import Judged
+from shared.records.judgement import Judgement, NotJudged, Why
 from shared.records.submissions import Delivery, State
 from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from shared.storage.kv import Put
@@ -22,8 +21,8 @@ from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.pause import pause_queue, resume_queue
 from shared.submissions.submission_store import claim_submission, get_history, get_submission, move_submission
 from shared.timing import MAX_ATTEMPTS, RETRY_BASE
-from shared.verification import verification
 from shared.verification.pipeline import DONE
+from tests.support import builders
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.hostile_scans import ORDER
 from tests.support.invariants import check_invariants
@@ -35,7 +34,7 @@ async def record(env, submission):
 
 
 async def consume(env, *records):
-    return await consumer.consume(list(records), env, "worker", WHILE)
+    return await builders.consume(list(records), env, "worker", WHILE)
 
 
 async def test_a_good_skill_is_published_with_its_whole_story(env):
@@ -148,7 +147,7 @@ async def test_a_fault_is_retried_later_and_parked_after_the_last_attempt(env):
     check_invariants(env.kv)
 
 
-async def test_attempts_that_end_by_the_death_of_their_worker_are_told_when_it_is_parked(env):
+async def test_a_parked_submission_names_the_attempts_that_ended_with_their_worker(env):
     """Found by the soak: taken over by a redelivered message twice, it was parked without any error."""
     submission = await submitted(env)
     for _ in range(MAX_ATTEMPTS):
@@ -313,7 +312,7 @@ async def test_one_record_hangs_and_its_siblings_finish(env):
     content = Hangs()
     content.files = env.content.files
     slow = an_sqs_record(hanging.id)
-    answer = await consumer.consume(
+    answer = await builders.consume(
         [an_sqs_record(good.id), slow], replace(env, content=content), "worker", timedelta(seconds=1)
     )
     assert answer == {"batchItemFailures": [{"itemIdentifier": slow["messageId"]}]}
@@ -412,7 +411,7 @@ async def test_what_the_rules_cannot_read_is_left_to_the_judge_and_without_one_t
             return NotJudged(Why.NOT_CONFIGURED, "")
         return Judgement(score=90, judged=judged, intent="notes", scope="", concerns=(), model_id="m", tokens=1)
 
-    monkeypatch.setattr(verification, "judge_skill", judge)
+    monkeypatch.setattr("shared.evidence.judge.judge_skill", judge)
     submission = await submitted(env, a_bundle("notes", "Reads guide.md.", **{"guide.md": UNREAD}))
     await processed(env, submission)
     after = await record(env, submission)

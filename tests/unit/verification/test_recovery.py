@@ -20,8 +20,8 @@ from shared.submissions.submission_store import (
     get_stuck_submissions,
     get_submission,
 )
-from shared.timing import RESEND_PERIOD, STUCK_THRESHOLD
-from shared.verification.recovery import park_undelivered, recover_stuck, rescue
+from shared.timing import RESEND_PERIOD, STUCK_THRESHOLD, time_limit
+from shared.verification.recovery import park_undelivered, recover_all_stuck, recover_stuck, rescue
 from tests.support.builders import WHILE, a_bundle, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, MemoryQueue, memory_env, within
@@ -38,6 +38,32 @@ async def record(env, submission):
 async def claimed(env, submission, worker="worker"):
     current = await record(env, submission)
     return await within(env, lambda: claim_submission(current, worker, WHILE))
+
+
+async def test_a_tick_goes_on_while_it_recovers_something(env):
+    for n in range(7):
+        await submitted(env, a_bundle(f"forgotten-{n}"))
+    env.clock.forward(minutes=20)
+    env.queue.sent.clear()
+    env.queue.is_down = True
+    report = await within(env, lambda: recover_all_stuck(limit=2))
+    assert (report.found, report.sent_again, len(report.failed), report.more) == (2, 0, 2, True)
+    env.queue.is_down = False
+    report = await within(env, lambda: recover_all_stuck(limit=2))
+    assert (report.found, report.sent_again, report.failed, report.more) == (7, 7, [], False)
+    assert len({sent for sent, _ in env.queue.sent}) == 7
+
+
+async def test_a_tick_ends_in_time(env):
+    for n in range(7):
+        await submitted(env, a_bundle(f"forgotten-{n}"))
+    env.clock.forward(minutes=20)
+
+    async def with_no_time_left():
+        with time_limit(timedelta()):
+            return await recover_all_stuck(limit=2)
+
+    assert (await within(env, with_no_time_left)).sent_again == 2
 
 
 @pytest.mark.requirement("R02")

@@ -35,7 +35,7 @@ def test_findings_stand_at_their_lines_and_nowhere_else():
     assert not any(row.findings for row in source_page("SKILL.md", SKILL_MD, findings).rows)
 
 
-def test_comments_strings_and_keywords_are_told_apart():
+def test_comments_strings_and_keywords_are_distinguished():
     page = source_page("a.py", b'# why\nif x == "if":\n', ())
     assert page.rows[0].pieces == [Piece("comment", "# why")]
     assert Piece("keyword", "if") in page.rows[1].pieces

@@ -43,7 +43,7 @@ def test_every_action_twice_each_time_with_one_audit_entry_that_says_who_and_why
         scene = SCENES[route]()
         before = len(audit())
         why = f"{WHY}, time {n}"
-        answer = ask(route, path=scene.path, body={"reason": f"  {why}\n"} | scene.body)
+        answer = ask(route, path=scene.path, body={scene.why_field: f"  {why}\n"} | scene.body)
         assert answer.status == 200, answer.body
         [entry] = audit()[: len(audit()) - before]
         assert (entry.by, entry.role, entry.why) == ("admin", "admin", why)
@@ -63,7 +63,7 @@ def test_without_a_usable_reason_nothing_happens(route, reason):
 
 @pytest.mark.requirement("S18")
 @pytest.mark.parametrize("route", sorted(SCENES))
-def test_a_field_that_nobody_asked_for_is_refused(route):
+def test_an_unknown_field_is_refused(route):
     for field in ("state", "fence", "certTier"):
         if field == "state" and route.endswith("submissions/retry-all"):
             continue
@@ -161,7 +161,7 @@ def test_a_decision_about_what_changed_since_it_was_looked_at_is_refused():
     assert audit() == []
 
 
-def test_nobody_decides_about_what_is_not_there():
+def test_a_decision_about_what_does_not_exist_is_refused():
     for verb in ("approve", "reject", "retry", "block", "unblock", "dequeue"):
         path = {"id": "sub_00000000000000000000000000"}
         answer = ask(f"POST {ADMIN}/submissions/{{id}}/{verb}", path=path, body={"reason": WHY})
@@ -179,7 +179,7 @@ def test_what_the_blocklist_names_is_approved_when_its_entry_is_gone():
     assert decide("approve", submission, "reviewer").body["state"] == "PUBLISHED"
 
 
-def test_everything_that_an_outage_parked_is_retried_in_portions_that_tell_what_is_left(monkeypatch):
+def test_everything_that_an_outage_parked_is_retried_in_portions_that_report_what_is_left(monkeypatch):
     monkeypatch.setattr("shared.moderation.submission_decisions.requeue_all.__defaults__", (None, 2))
     mine = [subjects.held() for _ in range(3)]
     other = subjects.parked(State.BLOCKED, "rule")
@@ -239,7 +239,7 @@ def test_a_reviewer_cannot_retry_the_dead_letter_of_what_is_decided():
     assert ask(route, "admin", path=path, body={"reason": WHY}).body["state"] == "RECEIVED"
 
 
-def test_the_queue_tells_how_it_does_and_a_pause_shows_and_ends():
+def test_the_queue_reports_its_health_and_a_pause_shows_and_ends():
     subjects.waiting()
     subjects.dead_letter()
     for _ in range(2):
@@ -409,5 +409,5 @@ def test_artifacts_are_built_page_by_page_and_the_whole_run_is_one_audit_entry()
     assert error_of(forged) == (400, "invalid_cursor")
 
 
-def test_old_names_are_migrated_and_told():
+def test_old_names_are_migrated_and_listed():
     assert ask(f"POST {ADMIN}/migrate-skill-slugs", body={"reason": WHY}).body == {"renamed": [], "count": 0}

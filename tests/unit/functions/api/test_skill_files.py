@@ -127,7 +127,7 @@ async def test_files_are_listed_with_their_digest_and_whether_they_were_read(env
     assert body["files"][1] == {"path": "run.sh", "size": 8, "sha256": digest, "scanned": True, "skipped": None}
 
 
-async def test_without_its_receipt_nobody_knows_whether_a_file_was_read(env):
+async def test_without_its_receipt_it_is_unknown_whether_a_file_was_read(env):
     await published(env)
     for key in [key for key in env.kv.items if key.pk.startswith("receipt:")]:
         del env.kv.items[key]

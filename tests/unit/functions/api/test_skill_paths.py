@@ -26,7 +26,7 @@ short_names = st.builds(lambda slug, ref: slug + ref, slugs, refs)
 @given(
     full_names | short_names, st.sampled_from([("GET", words) for words in GET] + [("POST", words) for words in POST])
 )
-def test_what_follows_a_name_is_told_from_the_name(name, action):
+def test_what_follows_a_name_is_separated_from_the_name(name, action):
     method, words = action
     found = parse_skill_path(method, "/".join(part for part in (name, words) if part))
     documented = FULL_NAME if "/" in name else SHORT_NAME
@@ -34,7 +34,7 @@ def test_what_follows_a_name_is_told_from_the_name(name, action):
 
 
 @given(full_names | short_names, st.from_regex(r"[0-9]{1,6}(\.[0-9]{1,6}){2}", fullmatch=True))
-def test_a_version_is_told_from_the_name(name, version):
+def test_a_version_is_separated_from_the_name(name, version):
     found = parse_skill_path("GET", f"{name}/versions/{version}")
     assert found.parameters == {"name": name, "version": version}
 
@@ -102,6 +102,6 @@ def test_addresses_that_name_nothing_are_not_found(proxy):
         ("POST", "a/b/c/versions/1.0.0"),
     ],
 )
-def test_a_wrong_method_is_told(method, proxy):
+def test_a_wrong_method_is_refused(method, proxy):
     with pytest.raises(WrongMethod):
         parse_skill_path(method, proxy)

@@ -78,7 +78,7 @@ async def test_a_file_with_a_script_is_never_shown_as_a_page():
 
 
 @pytest.mark.requirement("S41")
-async def test_files_that_lead_elsewhere_are_on_no_surface():
+async def test_files_that_leave_their_folder_are_on_no_surface():
     env = memory_env()
     await put_installable(env, files=some_files() | {"../evil.sh": b"rm -rf /"})
     assert env.content.bodies == {}

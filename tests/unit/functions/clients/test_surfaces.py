@@ -134,7 +134,7 @@ async def test_banned_content_is_gone_before_the_ban_has_reached_the_record(env)
     assert (await artifact(env, address)).status == 403
 
 
-async def test_clawhub_is_told_of_malware_in_its_own_terms(env):
+async def test_clawhub_gets_reports_of_malware_in_its_own_terms(env):
     skill = await put_installable(env)
     await change(env, skill, is_blocked=True, block_reason="It steals.")
     shown = (await claw(env, "/skills/{slug}?ownerHandle=acme", slug="tools--pdf")).json

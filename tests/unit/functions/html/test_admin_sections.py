@@ -141,9 +141,9 @@ async def test_an_entry_that_could_not_remove_a_skill_names_it_and_how_to_retry(
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ({"skillName": "google"}, "Name its repository"),  # never every skill of a name by accident
+        ({"skillName": "google"}, "Enter the full name or the repository"),  # never every skill of a name by accident
         ({"skillName": " "}, "Enter the name of the skill"),
-        ({"skillName": NAME, "severity": "mild"}, "must be one of"),
+        ({"skillName": NAME, "severity": "mild"}, "Choose a severity."),
         ({"skillName": "google", "sourceUrl": "https://evil.example/x"}, "not the address of a GitHub repository"),
         ({"skillName": "google", "global": "yes", "contentHash": "0" * 64}, "not both"),
         ({"skillName": "google", "global": "yes", "why": ""}, "A reason is required"),

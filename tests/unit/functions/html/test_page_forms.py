@@ -8,6 +8,7 @@ import pytest
 
 from shared.marketplace.community import REPORT_TYPES, list_reports
 from shared.settings import Limit
+from shared.submissions.intake import submit_bundle
 from shared.submissions.submission_store import get_submission
 from shared.web import labels
 from tests.support.builders import a_bundle, processed, submitted
@@ -107,7 +108,7 @@ async def test_a_reader_reports_a_skill_and_is_thanked(env):
     ("form", "field", "text"),
     [
         ({"type": "malicious", "description": " "}, "report-description", "1 to 2000 characters"),
-        ({"type": "boring", "description": "typed with care"}, "report-type", "must be one of"),
+        ({"type": "boring", "description": "typed with care"}, "report-type", "Choose what kind of problem it is."),
     ],
 )
 async def test_a_report_that_is_refused_says_why_beside_its_field(env, form, field, text):
@@ -138,3 +139,26 @@ async def test_a_report_of_nothing_is_not_found(env):
 
 def test_every_type_of_report_has_a_label():
     assert tuple(labels.REPORT_TYPES) == REPORT_TYPES
+
+
+async def cancelled(env, submission, token: str):
+    path = f"/submissions/{submission.id}/cancel"
+    return await call(env, "POST /submissions/{id}/cancel", path, form={"uploadToken": token}, id=submission.id)
+
+
+async def test_a_waiting_upload_is_cancelled_on_its_page_and_a_repository_leads_to_its_owner(env):
+    bundle = a_bundle()
+    accepted = await within(env, lambda: submit_bundle(bundle["name"], bundle["files"], None, None, None))
+    for token, status, text in (("", 409, "Enter the upload token"), ("wrong", 403, "not the upload token")):
+        refused = await cancelled(env, accepted.submission, token)
+        assert (refused.status, text in refused.text) == (status, True)
+    done = await cancelled(env, accepted.submission, accepted.upload_token)
+    assert (done.status, done.headers["location"]) == (303, f"/submissions/{accepted.submission.id}")
+    page = await call(env, "GET /submissions/{id}", done.headers["location"], id=accepted.submission.id)
+    assert "Cancelled by its uploader" in page.text
+    assert "Upload it again with its upload token" in page.text
+    assert "Is it yours? Cancel" not in page.text
+    sent = await call(env, "POST /submit", **a_repository("a"))
+    submission_id = sent.headers["location"].rpartition("/")[2]
+    page = await call(env, "GET /submissions/{id}", sent.headers["location"], id=submission_id)
+    assert f'href="/owner/submissions/{submission_id}">Is it yours? Cancel' in page.text

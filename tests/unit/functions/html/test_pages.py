@@ -174,10 +174,10 @@ async def test_a_store_that_does_not_answer_is_503_never_an_empty_queue():
 async def test_a_pause_is_shown_with_its_end(env):
     await within(env, lambda: pause_queue("anna", "the store moves", timedelta(hours=1)))
     page = await call(env, "GET /queue")
-    assert "paused until 04:04 UTC (the store moves)" in page.text
+    assert re.search(r"04:04:\d\d UTC</time> \(the store moves\)", page.text)
     submission = await submitted(env)
     followed = await call(env, "GET /submissions/{id}", id=submission.id)
-    assert "paused until 04:04 UTC (the store moves)" in followed.text
+    assert re.search(r"04:04:\d\d UTC</time> \(the store moves\)", followed.text)
 
 
 @pytest.mark.slow
@@ -380,7 +380,7 @@ async def test_the_theme_is_a_cookie_that_the_next_page_has_from_its_first_byte(
 
 @pytest.mark.requirement("S07")
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nset-cookie: x=1"])
-async def test_after_choosing_a_theme_nobody_is_sent_elsewhere(env, back):
+async def test_choosing_a_theme_never_redirects_to_another_site(env, back):
     chosen = await call(env, "POST /theme", form={"theme": "dark", "back": back})
     assert chosen.headers["location"] == "/"
 

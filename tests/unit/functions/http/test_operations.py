@@ -103,7 +103,7 @@ async def test_limits_come_first_then_who_then_what(env):
         await within(limited, lambda: act(a_request(headers=AS_ADMIN, body=b"not even JSON")))
 
 
-def test_whoever_has_an_answer_already_gets_304_and_a_changed_one_is_sent():
+def test_a_client_that_has_the_current_answer_gets_304_and_a_changed_one_is_sent():
     first = response_of(Answer({"n": 1}, cache="public, max-age=60"), {})
     etag = first["headers"]["etag"]
     for known in (etag, etag.removeprefix("W/"), f'"other", {etag}', "*"):
@@ -170,7 +170,7 @@ async def test_of_several_shapes_the_one_that_was_sent_is_read(env):
     ],
     ids=str,
 )
-async def test_a_body_of_no_shape_is_told_what_would_fit(env, body, words):
+async def test_a_body_of_the_wrong_shape_is_refused_with_what_would_fit(env, body, words):
     with pytest.raises(InvalidRequest) as refusal:
         await sent(env, body)
     assert refusal.value.code == "invalid_body"
