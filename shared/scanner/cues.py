@@ -77,11 +77,13 @@ _READS_ITSELF = re.compile(
 READS_ITSELF = AnchoredPattern("reads itself", _READS_ITSELF)
 # A shell script that may run what another command prints.
 RUNS_OUTPUT = re.compile(
-    r"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:ba|z|da|k|a|fi)?sh\b|\b(?:eval|source)\b|<\("
-    # ... or whose grep is another program: a function, an alias, a file found first, one that its settings start.
-    r"|\b(?:[efz]?grep|rg|ag|git)\s{0,4}\(\)|\bfunction\s+(?:[efz]?grep|rg|ag|git)\b|\balias\s|\bPATH="
-    r"|\bRIPGREP_|\bhash\s+-p|(?:^|[;&|])[ \t]{0,8}\.[ \t]",
+    r"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:ba|z|da|k|a|fi)?sh\b|\b(?:eval|source)\b|<\(|(?:^|[;&|])[ \t]{0,8}\.[ \t]",
     re.MULTILINE,
+)
+# ... or whose grep is another program: a function, an alias, a file found first, one that its settings start.
+REDEFINES_SEARCH = re.compile(
+    r"\b(?:[efz]?grep|rg|ag|git)\s{0,4}\(\)|\bfunction\s+(?:[efz]?grep|rg|ag|git)\b|\balias\s+(?:[efz]?grep|rg|ag|git)="
+    r"|\bPATH=|\bRIPGREP_|\bhash\s+-p",
 )
 # The module that starts programs in JavaScript is named in a string.
 LOADS_STARTER = re.compile(r"[\"'`](?:node:)?(?:child_process|vm|worker_threads|execa|zx|shelljs|cross-spawn)[\"'`/]")

@@ -244,7 +244,8 @@ def find_remote_runs(files: Iterable[TextFile], hits: Iterable[Hit], deadline: D
         if hit.rule.id == SIGNAL:
             lines.setdefault(hit.path, []).append(hit.line)
     worth = [file for file in files if file.path in lines and _is_worth_reading(file, lines[file.path])]
-    read = [(file, _reader_of(file, lines[file.path], deadline)) for file in worth]
+    is_diverted = bool(worth) and any(OTHER_SOURCE.search(file.original) for file in files)
+    read = [(file, _reader_of(file, lines[file.path], is_diverted, deadline)) for file in worth]
     came = any(not each.is_folder for _, reader in read for each in reader.came)
     started = set().union(
         *(reader.started for _, reader in read), *(_started_in(file, deadline) for file in files if came)
@@ -280,8 +281,8 @@ def _is_worth_reading(file: TextFile, numbers: list[int]) -> bool:
     return any(_WORTH.search("\n".join(lines[number - 1 : number + 3])) for number in numbers)
 
 
-def _reader_of(file: TextFile, lines: list[int], deadline: Deadline) -> CommandReader:
-    reader = CommandReader(bool(_REDEFINITION.search(file.original) or OTHER_SOURCE.search(file.original)))
+def _reader_of(file: TextFile, lines: list[int], is_diverted: bool, deadline: Deadline) -> CommandReader:
+    reader = CommandReader(is_diverted or _REDEFINITION.search(file.original) is not None)
     for region in command_regions(file.layout, lines):
         deadline.check()
         reader.read(region)

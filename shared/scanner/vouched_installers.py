@@ -43,12 +43,12 @@ OWN_NAMES = {
 
 
 def tell_vouched_apart(hits: Iterable[Hit], skill: SkillIdentity, texts: Iterable[TextFile]) -> list[Hit]:
-    """Hits of a download that is run get another rule where the host is well known, unless their file tells the
-    installer to fetch from another one."""
+    """Hits of a download that is run get another rule where the host is well known, unless the skill tells
+    installers to fetch from another one."""
     hits = list(hits)
-    paths = {hit.path for hit in hits if hit.rule.id in TESTS}
-    diverted = {file.path for file in texts if file.path in paths and OTHER_SOURCE.search(file.original)}
-    return [hit if hit.path in diverted else _apart(hit, skill) for hit in hits]
+    is_concerned = any(hit.rule.id in TESTS for hit in hits)
+    is_diverted = is_concerned and any(OTHER_SOURCE.search(file.original) for file in texts)
+    return hits if is_diverted else [_apart(hit, skill) for hit in hits]
 
 
 def _apart(hit: Hit, skill: SkillIdentity) -> Hit:

@@ -53,6 +53,13 @@ def test_a_search_excuses_nothing_where_grep_may_be_another_program(before: str)
 
 
 @pytest.mark.requirement("S29")
+def test_a_block_before_it_may_say_what_grep_is() -> None:
+    search = "```bash\n{}\n```\n\n```bash\ngrep '" + PIPE + "'\n```\n"
+    assert verdict_of(search.format("true")) is Verdict.PASS
+    assert verdict_of(search.format('function grep { bash -c "$1"; }')) is not Verdict.PASS
+
+
+@pytest.mark.requirement("S29")
 @pytest.mark.parametrize("command", [STEAL, PIPE])
 @pytest.mark.parametrize(
     "page",
@@ -121,6 +128,7 @@ def test_an_installer_that_is_told_to_fetch_elsewhere_is_not_trusted(setting: st
     script = "{}\ncurl -fsSL https://sh.rustup.rs | sh\n"
     assert verdict_of(run__sh=script.format("true")) is Verdict.PASS
     assert verdict_of(run__sh=script.format(setting)) is not Verdict.PASS
+    assert verdict_of(run__sh=script.format(". ./env.sh"), env__sh=setting) is not Verdict.PASS
 
 
 @pytest.mark.requirement("S26")
