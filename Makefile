@@ -91,8 +91,8 @@ rollback: setup ## take every function on AWS back to its previous version: STAG
 	@$(known_stage)
 	@$(DEPLOYMENT) rollback $(OF_STACK)
 
-false-alarms: setup ## print the findings that reviewers overturned on the running platform, as lines of JSON
-	@$(BIN)/python -m local false-alarms
+false-alarms: setup ## print the findings that reviewers overturned, as lines of JSON (URL= with a reviewer's ADMIN_TOKEN= for AWS)
+	@$(BIN)/python -m local false-alarms $(if $(URL),--url "$(URL)")
 
 check: setup ## format, lint, types, import layers
 	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers
@@ -113,8 +113,11 @@ check-layers:
 bench: rule-pack ## run the benchmarks; the results are in bench/results
 	@failed=0; for name in reads lists cold_start throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
 
-corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder MANIFEST=manifest.csv BENIGN=folder QUICK=1)
-	@test -d "$(CORPUS)" -a -f "$(MANIFEST)" || { echo "Name the folder of the skills and the file with their labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
+corpus-score: MANIFEST ?= ../shared/corpus/manifest.csv
+corpus-score: rule-pack ## score the scanner on labelled skills (CORPUS=folder BENIGN=folder MANIFEST=manifest.csv QUICK=1)
+	@test -d "$(CORPUS)" || { echo "Name the folder of the skills: make corpus-score CORPUS=folder" >&2; exit 1; }
+	@test -f "$(MANIFEST)" || { echo "There is no $(MANIFEST). Name the file with the labels: make corpus-score CORPUS=folder MANIFEST=manifest.csv" >&2; exit 1; }
+	@test -z "$(BENIGN)" -o -d "$(BENIGN)" || { echo "There is no folder $(BENIGN)." >&2; exit 1; }
 	@$(BIN)/python -m bench.corpus_score "$(CORPUS)" "$(MANIFEST)" $(if $(BENIGN),"$(BENIGN)") $(if $(QUICK),--quick)
 
 format: setup ## format the code and fix what can be fixed

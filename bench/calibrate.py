@@ -1,6 +1,8 @@
 """Measures every rule on labelled skills and writes rules/calibration.yaml, from which its standing follows.
 
 python -m bench.calibrate CORPUS MANIFEST BENIGN
+
+Scanned with a table of known hosts to which the skill's own collection did not contribute.
 """
 
 import argparse
@@ -28,8 +30,10 @@ def main() -> None:
 
 
 def calibration_of(scans: list[Scanned], clusters: list[int], left_out: str = "") -> Calibration:
-    """The figures of all rules without the skills of one source."""
-    counted = [(scan, cluster) for scan, cluster in zip(scans, clusters, strict=True) if scan.skill.source != left_out]
+    """The figures of all rules without the skills of one collection."""
+    counted = [
+        (scan, cluster) for scan, cluster in zip(scans, clusters, strict=True) if scan.skill.collection != left_out
+    ]
     fired: dict[str, list[tuple[Scanned, int]]] = {rule.id: [] for rule in measured_rules()}
     for scan, cluster in counted:
         for rule in scan.live_rules & fired.keys():
@@ -39,8 +43,8 @@ def calibration_of(scans: list[Scanned], clusters: list[int], left_out: str = ""
 
 
 def measured_rules() -> list[Rule]:
-    """Signals are parts of rules, and a policy rule needs no figures."""
-    return [rule for rule in load_pack().rules.values() if rule.action is not Action.NONE and not rule.policy]
+    """All of them; signals are parts of rules."""
+    return [rule for rule in load_pack().rules.values() if rule.action is not Action.NONE]
 
 
 def write_calibration(calibration: Calibration) -> Calibration:
@@ -56,7 +60,7 @@ def write_calibration(calibration: Calibration) -> Calibration:
 def _figures(fired: list[tuple[Scanned, int]]) -> RuleFigures:
     by_source: defaultdict[str, int] = defaultdict(int)
     for scan, _ in fired:
-        by_source[scan.skill.source] += scan.skill.kind in ATTACKS
+        by_source[scan.skill.collection] += scan.skill.kind in ATTACKS
     sources = sum(count > 0 for count in by_source.values())
     return RuleFigures(_count(fired, BENIGN), _count(fired, (TEACHING,)), _count(fired, ATTACKS), sources)
 

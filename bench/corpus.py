@@ -9,6 +9,7 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.hosts import NamedHosts, collection_of, names_in, outermost_skills, use_hosts_without
 from shared.scanner.folders import SkillFolder, read_skill
 from shared.scanner.near_duplicates import bands, similarity
 from shared.scanner.report import DECISIVE, Finding
@@ -34,6 +35,11 @@ class LabelledSkill(NamedTuple):
     kind: str
     source: str
     attack: str = ""  # its families, separated by semicolons
+
+    @property
+    def collection(self) -> str:
+        """What is left out together: parts of one collection know each other."""
+        return collection_of(self.source)
 
 
 class Scanned(NamedTuple):
@@ -63,14 +69,35 @@ def labelled_skills(corpus: Path, manifest: Path) -> list[LabelledSkill]:
 
 
 def benign_skills(folder: Path | None) -> list[LabelledSkill]:
-    """One folder per repository, below it one folder per skill."""
-    found = sorted(folder.glob("*/*/")) if folder else []
-    return [LabelledSkill(path, f"{path.parent.name}/{path.name}", EXTRA, path.parent.name) for path in found]
+    """One folder per repository, as it was checked out, with skills anywhere below it."""
+    repositories = sorted(path for path in folder.iterdir() if path.is_dir()) if folder else []
+    return [
+        LabelledSkill(skill, skill.relative_to(repository.parent).as_posix(), EXTRA, repository.name)
+        for repository in repositories
+        for skill in outermost_skills(repository)
+    ]
 
 
 def scan_all(skills: list[LabelledSkill]) -> list[Scanned]:
-    with Pool(PROCESSES) as pool:
+    """Each with a table of known hosts to which its collection did not contribute."""
+    with Pool(PROCESSES, leave_out, [named_hosts(skills)]) as pool:
         return pool.map(scan_one, skills, chunksize=8)
+
+
+def named_hosts(skills: list[LabelledSkill]) -> NamedHosts:
+    ordinary = [skill for skill in skills if skill.kind in BENIGN]
+    with Pool(PROCESSES) as pool:
+        named = pool.map(names_in, [skill.folder for skill in ordinary], chunksize=8)
+    return {(name, skill.collection) for skill, names in zip(ordinary, named, strict=True) for name in names}
+
+
+_named: frozenset[tuple[str, str]] = frozenset()
+
+
+def leave_out(named: NamedHosts) -> None:
+    """In each process that scans."""
+    global _named  # noqa: PLW0603 - a process of a pool has no other place for it
+    _named = frozenset(named)
 
 
 def scan_one(skill: LabelledSkill) -> Scanned:
@@ -79,6 +106,7 @@ def scan_one(skill: LabelledSkill) -> Scanned:
 
 
 def scan_files(skill: LabelledSkill, files: Mapping[str, bytes], source_findings: Iterable[Finding] = ()) -> Scanned:
+    use_hosts_without(skill.collection, _named)
     started = time.process_time()
     report = gather_evidence(files, tuple(source_findings))
     seconds = time.process_time() - started

@@ -1,8 +1,9 @@
 """The scanner on labelled skills: what it finds, what it alarms on without reason, what rewriting an attack costs.
 
-make corpus-score CORPUS=folder MANIFEST=manifest.csv BENIGN=folder    prints tables, writes bench/results/corpus.md
+make corpus-score CORPUS=folder [BENIGN=folder] [MANIFEST=manifest.csv]    prints tables, writes bench/results/corpus.md
 
-Each skill is decided by a calibration in which its source was left out. Nothing of the corpus is run or copied.
+Each skill is decided by a calibration and a table of known hosts in which its collection was left out. Nothing of the
+corpus is run or copied.
 """
 
 import argparse
@@ -26,6 +27,8 @@ from bench.corpus import (
     benign_skills,
     clusters_of,
     labelled_skills,
+    leave_out,
+    named_hosts,
     scan_all,
     scan_files,
 )
@@ -33,11 +36,13 @@ from bench.perturbations import PERTURBATIONS
 from shared.scanner import rule_set_version
 from shared.scanner.calibration import standing_in_place
 from shared.scanner.folders import read_skill
-from shared.scanner.pack import load_pack, standings_of
+from shared.scanner.pack import Rule, load_pack, standings_of
 from shared.scanner.report import DECISIVE, Action, Finding, Standing, decide, deciding_findings
 
 RESULTS = Path(__file__).parent / "results" / "corpus.md"
-HEADER = "| | skills | alarms | of clusters | block | incomplete only | alarms as shipped | CPU p50 ms | p95 | p99 |"
+HEADER = (
+    "| | skills | alarms | of clusters | block | incomplete only | alarms with its source | CPU p50 ms | p95 | p99 |"
+)
 REWRITTEN = (OVERT, "wild")  # what is harmful only in its context is hardly found as it is
 Standings = dict[str, Standing]
 
@@ -58,26 +63,27 @@ def main() -> None:
     options = _options()
     scans = scan_all(labelled_skills(options.corpus, options.manifest) + benign_skills(options.benign))
     clusters = clusters_of(scans)
-    left_out = standings_by_source(scans, clusters)
+    left_out = standings_by_collection(scans, clusters)
     scores = score_all(scans, clusters, left_out)
     report = as_markdown(scores) + ("" if options.quick else perturbation_table(scores, left_out))
     print(report)
-    RESULTS.write_text(report)
+    if not options.quick:
+        RESULTS.write_text(report)
     if options.details:
         options.details.write_text("".join(_detail(score) + "\n" for score in scores))
 
 
-def standings_by_source(scans: list[Scanned], clusters: list[int]) -> dict[str, Standings]:
-    """The standing of every rule when the skills of one source are left out."""
+def standings_by_collection(scans: list[Scanned], clusters: list[int]) -> dict[str, Standings]:
+    """The standing of every rule when the skills of one collection are left out."""
     rules = load_pack().rules
-    sources = {scan.skill.source for scan in scans}
-    return {source: standings_of(rules, calibration_of(scans, clusters, source)) for source in sorted(sources)}
+    collections = {scan.skill.collection for scan in scans}
+    return {name: standings_of(rules, calibration_of(scans, clusters, name)) for name in sorted(collections)}
 
 
 def score_all(scans: list[Scanned], clusters: list[int], left_out: dict[str, Standings]) -> list[Score]:
     shipped = standings_of(load_pack().rules, calibration_of(scans, clusters))
     return [
-        _score(scan, cluster, left_out[scan.skill.source], shipped)
+        _score(scan, cluster, left_out[scan.skill.collection], shipped)
         for scan, cluster in zip(scans, clusters, strict=True)
     ]
 
@@ -91,12 +97,14 @@ def _score(scan: Scanned, cluster: int, standings: Standings, shipped: Standings
 
 def restanding(findings: Iterable[Finding], standings: Standings) -> list[Finding]:
     rules = load_pack().rules
-    return [_restanding(finding, standings[finding.rule], rules[finding.rule].certain) for finding in findings]
+    return [_restanding(finding, standings[finding.rule], rules[finding.rule]) for finding in findings]
 
 
-def _restanding(finding: Finding, measured: Standing, claims_certainty: bool) -> Finding:
-    standing = standing_in_place(measured, claims_certainty, finding.is_described)
-    is_certain = claims_certainty and not finding.is_described and standing in (Standing.CERTAIN, Standing.POLICY)
+def _restanding(finding: Finding, measured: Standing, rule: Rule) -> Finding:
+    standing = standing_in_place(
+        measured, claims_certainty=rule.certain, is_policy=bool(rule.policy), is_described=finding.is_described
+    )
+    is_certain = rule.certain and not finding.is_described and standing in (Standing.CERTAIN, Standing.POLICY)
     return msgspec.structs.replace(finding, standing=standing, certain=is_certain)
 
 
@@ -104,8 +112,9 @@ def as_markdown(scores: list[Score]) -> str:
     lines = [
         "# The scanner on labelled public skills\n",
         f"`make corpus-score`, rules {rule_set_version()}, {len(scores)} skills. Alarms are block and review; on",
-        "ordinary and extra benign skills and on hard negatives they are false. Each skill is decided by figures in",
-        'which its own source was left out; "as shipped" is with all sources. "Of clusters" counts near-copies once.\n',
+        "ordinary and extra benign skills and on hard negatives they are false. Each skill is decided by figures,",
+        'and with a table of known hosts, to which its own collection did not contribute; "with its',
+        'source" is with the figures of all. "Of clusters" counts near-copies once.\n',
         "## By class\n",
         *_table(scores, lambda one: [one.scan.skill.kind], CLASSES.values()),
     ]
@@ -160,8 +169,9 @@ def perturbation_table(scores: list[Score], left_out: dict[str, Standings]) -> s
     lines = ["\n## Attacks rewritten\n", "| | class | applies to | found before | found after | points lost |"]
     lines.append(6 * "|---" + "|")
     attacks = [one for one in scores if one.scan.skill.kind in REWRITTEN]
+    named = named_hosts([one.scan.skill for one in scores])
     for name in PERTURBATIONS:
-        with Pool(PROCESSES) as pool:
+        with Pool(PROCESSES, leave_out, [named]) as pool:
             perturbed = pool.map(partial(_perturbed, name), [one.scan.skill for one in attacks], chunksize=16)
         pairs = [(score, scan) for score, scan in zip(attacks, perturbed, strict=True) if scan is not None]
         lines += [_perturbation_row(name, kind, pairs, left_out) for kind in REWRITTEN]
@@ -178,7 +188,7 @@ def _perturbation_row(name: str, kind: str, pairs: list[tuple[Score, Scanned]], 
     pairs = [(score, scan) for score, scan in pairs if score.scan.skill.kind == kind]
     before = sum(score.is_alarm for score, _ in pairs)
     after = sum(
-        decide(restanding(scan.findings, left_out[scan.skill.source]), ()).action in DECISIVE for _, scan in pairs
+        decide(restanding(scan.findings, left_out[scan.skill.collection]), ()).action in DECISIVE for _, scan in pairs
     )
     points = 100 * (before - after) / max(1, len(pairs))
     return f"| {name} | {kind} | {len(pairs)} | {before} | {after} | {points:.1f} |"
@@ -204,7 +214,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("corpus", type=Path, help="the folder with the skills")
     parser.add_argument("manifest", type=Path, help="the CSV file with their labels")
     parser.add_argument("benign", type=Path, nargs="?", help="a folder of repositories with more ordinary skills")
-    parser.add_argument("--quick", action="store_true", help="do not rewrite the attacks")
+    parser.add_argument("--quick", action="store_true", help="neither rewrite the attacks nor the results")
     parser.add_argument("--details", type=Path, help="write one JSON line per skill, with the findings that decided")
     return parser.parse_args()
 

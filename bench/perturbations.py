@@ -168,7 +168,8 @@ def _renamed(code: str, language: str) -> str:
     new = {name: f"{'V' if name.isupper() else 'v'}{number}_item" for number, name in enumerate(names)}
     if not new:
         return code
-    whole = re.compile(rf"(?<![\w.\"'/-])(?:{'|'.join(map(re.escape, new))})(?![\w\"'(]|\s*:)")
+    any_name = f"(?:{'|'.join(map(re.escape, new))})"
+    whole = re.compile(rf"(?:(?<=\$)|(?<=\$\{{)){any_name}\b|(?<![\w.\"'/-]){any_name}(?![\w\"'(]|\s*:)")
     return whole.sub(lambda match: new[match.group()], code)
 
 

@@ -52,7 +52,8 @@ def _options() -> argparse.Namespace:
     backup.add_argument("file", type=Path)
     restore = commands.add_parser("restore", help="replace all data by that of a backup, also while the platform runs")
     restore.add_argument("file", type=Path)
-    commands.add_parser("false-alarms", help="print the findings that reviewers overturned, as lines of JSON")
+    alarms = commands.add_parser("false-alarms", help="print the findings that reviewers overturned, as lines of JSON")
+    alarms.add_argument("--url", help="of another platform, with a reviewer's token in ADMIN_TOKEN")
     return parser.parse_args()
 
 
@@ -78,7 +79,7 @@ def _admin_token(options: argparse.Namespace) -> int:
 def _false_alarms(options: argparse.Namespace) -> int:
     from local.false_alarms import false_alarms
 
-    for alarm in false_alarms(local_directory(os.environ)):
+    for alarm in false_alarms(local_directory(os.environ), options.url, os.environ.get("ADMIN_TOKEN")):
         print(json.dumps(alarm, ensure_ascii=False))
     return 0
 

@@ -128,7 +128,7 @@ class Gateway:
             return _message(503, "Service Unavailable", request_id)
         response, failure = _read_outcome(invoked)
         self._log(match.function, request, response.status, invoked.milliseconds / 1000, invoked.cold, failure)
-        if self._exposure.is_public:
+        if self._exposure.is_public or self._exposure.trusted_proxy:
             response = await self._followed(response)
         return _response(response, request_id)
 

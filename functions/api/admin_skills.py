@@ -129,7 +129,7 @@ async def rescan_skill(request: Request, body: WithReason, by: AdminToken) -> An
 
 @operation("Rescan everything published under older rules", gives=RescanReport, role="admin")
 async def rescan_all(request: Request, body: WithReason, by: AdminToken) -> Answer:
-    """Continues the round of the schedule, or begins one, as far as time allows; `more` is true if something is left."""
+    """Continues the round of the schedule, or begins one, as far as time allows; `more`: something is left."""
     return Answer(await submission_decisions.rescan_all(by, body.reason))
 
 

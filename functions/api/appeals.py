@@ -29,6 +29,7 @@ class SentPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     why: PointReason
     rule: Annotated[str, Meta(max_length=100)] = ""
     path: Annotated[str, Meta(max_length=1000)] = ""
+    line: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
 
 
 class AppealRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +54,7 @@ class FalseAlarm(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     rule: str
     path: str
+    line: Annotated[int, Meta(description="0: all findings of the rule in this file.")]
     excerpt: str
     why: str
     answer: str
@@ -71,9 +73,10 @@ class FalseAlarms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @operation("Appeal against a decision", gives={201: Appeal}, owned=True, refuses=(404, 409), path=_ID)
 async def open_appeal(request: Request, owner: Owner, body: AppealRequest) -> Answer:
-    """For a submission that is REJECTED, TIER1_FAILED, BLOCKED or on hold. One open appeal per skill and content (409
+    """For a submission that is REJECTED, TIER1_FAILED, BLOCKED or on hold. A point without `line` is about all findings
+    of its rule in that file. At most 40,000 characters in all. One open appeal per skill and content (409
     `appeal_open`). It is public, like the findings."""
-    objections = [appeals.Objection(point.why, point.rule, point.path) for point in body.points]
+    objections = [appeals.Objection(point.why, point.rule, point.path, point.line) for point in body.points]
     return Answer(await appeals.open_appeal(request.path["id"], owner, objections), 201)
 
 
@@ -93,7 +96,7 @@ async def list_open(request: Request, query: PageQuery) -> Answer:
 
 @operation("Answer an appeal", gives=Appeal, role="reviewer", refuses=(404, 409))
 async def answer(request: Request, body: AppealAnswer, by: AdminToken) -> Answer:
-    """If every finding that decided was overturned, in each file, the submission is approved and published in the same
+    """If every finding that decided was overturned, the submission is approved and published in the same
     step, which takes the role for that approval."""
     path = request.path
     return Answer(await appeals.answer_appeal(path["id"], path["appeal"], by, body.overturned, body.reason))
@@ -123,6 +126,7 @@ def _false_alarm(appeal: Appeal, point: AppealPoint) -> FalseAlarm:
     return FalseAlarm(
         rule=point.rule,
         path=point.path,
+        line=point.line,
         excerpt=point.excerpt,
         why=point.why,
         answer=appeal.answer or "",

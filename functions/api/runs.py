@@ -1,5 +1,6 @@
 """The runs of a submission: each keeps its state, reason, findings and files, whatever was submitted later."""
 
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,7 +14,8 @@ from functions.http.operations import operation
 from functions.http.request import Request
 from shared.errors import NotFound
 from shared.evidence.receipt_store import Receipt
-from shared.marketplace.runs import SubmissionRun, find_run_receipt, get_run, get_runs
+from shared.marketplace.runs import SubmissionRun, find_run_receipt, get_appeals_of_run, get_run, get_runs
+from shared.records.appeals import Appeal
 from shared.records.submissions import HistoryEntry, State
 from shared.settings import find_whole_number
 from shared.submissions.submission_store import get_submission
@@ -52,6 +54,7 @@ class RunDetail(RunItem, frozen=True, kw_only=True):
     repo_url: str | None
     state_history: list[HistoryEntry]
     scan_result: Annotated[ScanResult | None, Meta(description="Null if it was not scanned, or not kept.")]
+    appeals: Annotated[list[Appeal], Meta(description="Against the decision of this run, the oldest first.")]
 
 
 @operation("List the runs of a submission, the first one first", gives=RunList, path={"id": SubmissionId})
@@ -65,7 +68,8 @@ async def list_runs(request: Request) -> Answer:
 @operation("Get a run with its history and scan result", gives=RunDetail, path={"id": SubmissionId, "run": RunNumber})
 async def show_run(request: Request) -> Answer:
     run = await read_run(request)
-    return Answer(_detail(run, await find_run_receipt(run)))
+    receipt, appeals = await asyncio.gather(find_run_receipt(run), get_appeals_of_run(run))
+    return Answer(_detail(run, receipt, appeals))
 
 
 async def read_run(request: Request) -> SubmissionRun:
@@ -82,7 +86,7 @@ ROUTES = {
 }
 
 
-def _detail(run: SubmissionRun, receipt: Receipt | None) -> RunDetail:
+def _detail(run: SubmissionRun, receipt: Receipt | None, appeals: list[Appeal]) -> RunDetail:
     submission = run.submission
     return RunDetail(
         **_fields(run),
@@ -92,6 +96,7 @@ def _detail(run: SubmissionRun, receipt: Receipt | None) -> RunDetail:
         repo_url=submission.repo_url,
         state_history=list(run.history.entries),
         scan_result=None if receipt is None else scan_result_of(receipt),
+        appeals=appeals,
     )
 
 

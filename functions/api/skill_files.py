@@ -17,7 +17,7 @@ from functions.http.request import Request
 from shared.access.auth import authorize
 from shared.db import get_content
 from shared.errors import Forbidden, NotFound
-from shared.evidence.receipt_store import find_receipt_for
+from shared.evidence.receipt_store import find_version_receipt
 from shared.marketplace.artifacts import artifact_key, get_artifact, read_artifact
 from shared.marketplace.attestations import read_attestation
 from shared.marketplace.downloads import try_to_count_download
@@ -199,10 +199,7 @@ def _file_name(skill: Skill, version: SkillVersion, format_: str) -> str:
 
 
 async def _scanned_files(version: SkillVersion) -> dict[str, ScannedFile] | None:
-    metadata = version.metadata
-    if metadata is None or metadata.rule_set is None:
-        return None
-    receipt = await find_receipt_for(version.content_hash, metadata.rule_set, metadata.unscanned)
+    receipt = await find_version_receipt(version)
     return {file.path: file for file in receipt.report.receipt.files} if receipt else None
 
 

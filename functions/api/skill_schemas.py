@@ -1,5 +1,6 @@
 """Responses of the marketplace: each lists its fields, so no other field of a record is ever shown."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
@@ -22,6 +23,7 @@ from shared.records.skills import (
     set_by_owner,
     split_name,
 )
+from shared.scanner.report import Capability
 
 UNSET = msgspec.UNSET
 
@@ -137,7 +139,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     cert_tier: str
-    cert_score: int | None
+    cert_score: Annotated[int | None, msgspec.Meta(description="Null for a blocked skill or version.")]
     created_at: datetime
     content_hash: str
     diff_summary: str | None
@@ -162,12 +164,14 @@ class ContentFile(msgspec.Struct, frozen=True):
 
 
 class VersionDetail(VersionItem, frozen=True, kw_only=True, rename="camel"):
-    """`content` is the SKILL.md of this version; null, with `files` empty, if the skill or the version is blocked."""
+    """`content` is the SKILL.md of this version; null, with `files` empty, if the skill or the version is blocked.
+    `capabilities` are null then, and where the scan of this version is not stored."""
 
     name: str
     sha: str | None
     content: str | None
     files: list[ContentFile]
+    capabilities: tuple[Capability, ...] | None
 
 
 class VersionDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -214,7 +218,7 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         provenance_verified=skill.has_provenance,
         copy_of=skill.copy_of,
         versions=skill.versions,
-        security=security_of(skill.name, security),
+        security=security_of(skill, security),
         capabilities=skill.capabilities,
         permissions=skill.permissions,
         compatibility=skill.compatibility or None,
@@ -227,25 +231,35 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
     )
 
 
-def security_of(skill_name: str, security: Security) -> SecurityBody:
-    providers = [_provider_of(provider) for provider in security.providers]
+def security_of(skill: Skill, security: Security) -> SecurityBody:
+    providers = [_provider_of(provider, skill.is_blocked) for provider in security.providers]
     statuses = {provider.status for provider in providers}
     return SecurityBody(
         overall_verdict=next((status for status in get_args(ScanStatus) if status in statuses), None),
-        report_url=f"/skills/{skill_name}" if providers else None,
+        report_url=f"/skills/{skill.name}" if providers else None,
         providers=providers,
     )
 
 
-def version_of(version: SkillVersion, ban: BlockEntry | None) -> VersionItem:
-    return VersionItem(**_version_fields(version, ban))
+def version_of(skill: Skill, version: SkillVersion, ban: BlockEntry | None) -> VersionItem:
+    return VersionItem(**_version_fields(skill, version, ban))
 
 
 def version_detail_of(
-    version: SkillVersion, content: str | None, files: list[ContentFile], ban: BlockEntry | None
+    skill: Skill,
+    version: SkillVersion,
+    ban: BlockEntry | None,
+    content: str | None = None,
+    files: Sequence[ContentFile] = (),
+    capabilities: tuple[Capability, ...] | None = None,
 ) -> VersionDetail:
     return VersionDetail(
-        **_version_fields(version, ban), name=version.name, sha=version.commit, content=content, files=files
+        **_version_fields(skill, version, ban),
+        name=version.name,
+        sha=version.commit,
+        content=content,
+        files=list(files),
+        capabilities=capabilities,
     )
 
 
@@ -287,11 +301,11 @@ def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
     }
 
 
-def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, Any]:
+def _version_fields(skill: Skill, version: SkillVersion, ban: BlockEntry | None) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "version": version.version,
         "cert_tier": version.cert_tier,
-        "cert_score": version.score,
+        "cert_score": None if skill.is_blocked or ban else version.score,
         "created_at": version.created_at,
         "content_hash": version.content_hash,
         "diff_summary": version.diff_summary,
@@ -305,12 +319,12 @@ def _version_fields(version: SkillVersion, ban: BlockEntry | None) -> dict[str, 
     return fields | ({"is_blocked": True, "block_reason": ban.reason} if ban else {})
 
 
-def _provider_of(provider: ProviderSecurity) -> ProviderBody:
+def _provider_of(provider: ProviderSecurity, is_blocked: bool) -> ProviderBody:
     return ProviderBody(
         provider=provider.provider,
         status=_status_of(provider),
         verdict=provider.verdict,
-        score=provider.score,
+        score=None if is_blocked else provider.score,
         critical_count=provider.critical_count,
         report_url=provider.report_url,
     )

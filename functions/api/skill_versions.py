@@ -20,6 +20,7 @@ from functions.http.answer import REVALIDATE, Answer
 from functions.http.operations import operation
 from functions.http.request import Request
 from shared.evidence.blocklist import find_bans
+from shared.evidence.receipt_store import find_version_receipt
 from shared.marketplace.diffs import FileDiff, diff_files, summary_of, unified_of
 from shared.marketplace.published_content import get_published_files, refuse_banned, refuse_blocked, skill_md_of
 from shared.marketplace.skill_store import get_skill, get_version, get_versions
@@ -43,7 +44,8 @@ async def list_versions(request: Request) -> Answer:
     versions = await get_versions(skill.name)
     bans = await find_bans(version.content_hash for version in versions)
     return Answer(
-        VersionList([version_of(version, bans.get(version.content_hash)) for version in versions]), cache=REVALIDATE
+        VersionList([version_of(skill, version, bans.get(version.content_hash)) for version in versions]),
+        cache=REVALIDATE,
     )
 
 
@@ -53,10 +55,11 @@ async def show_version(request: Request) -> Answer:
     version = await get_version(skill.name, request.path["version"])
     ban = (await find_bans([version.content_hash])).get(version.content_hash)
     if skill.is_blocked or ban:
-        return Answer(version_detail_of(version, None, [], ban), cache=REVALIDATE)
-    files = await get_published_files(version.content_hash)
+        return Answer(version_detail_of(skill, version, ban), cache=REVALIDATE)
+    files, receipt = await asyncio.gather(get_published_files(version.content_hash), find_version_receipt(version))
     listed = [ContentFile(path, len(content)) for path, content in sorted(files.items())]
-    return Answer(version_detail_of(version, skill_md_of(files), listed, ban), cache=REVALIDATE)
+    capabilities = receipt.report.capabilities if receipt else None
+    return Answer(version_detail_of(skill, version, ban, skill_md_of(files), listed, capabilities), cache=REVALIDATE)
 
 
 @_comparison("Compare two versions, as one unified diff", gives=VersionDiff)

@@ -136,7 +136,7 @@ async def badge(request: Request) -> Answer:
 @operation("Results of external scanners", gives=SecurityBody, refuses=(409,), cached=True, path=PARAMETERS)
 async def security(request: Request) -> Answer:
     skill = await get_skill(request.path["name"])
-    return Answer(security_of(skill.name, await get_security(skill.name)), cache=REVALIDATE)
+    return Answer(security_of(skill, await get_security(skill.name)), cache=REVALIDATE)
 
 
 @operation("Health of its repository", gives=HealthAnswer, refuses=(409,), path=PARAMETERS)

@@ -1,6 +1,7 @@
 """The `clawhub` command: its registry, read-only, under /clawhub. Times are milliseconds.
 
-What is blocked is answered with `isMalwareBlocked`, which the client refuses to install even with --force.
+What is blocked is answered with `isMalwareBlocked`, which the client refuses to install even with --force. That is not
+said of a skill whose repository changed hands: it is refused with the reason.
 """
 
 from collections.abc import Sequence
@@ -26,10 +27,11 @@ from shared.marketplace.installable import (
     require_served,
 )
 from shared.marketplace.manifest_store import find_manifest, read_manifests
+from shared.marketplace.published_content import refuse_held
 from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills
 from shared.marketplace.skill_store import skill_not_found
 from shared.records.manifests import Manifest
-from shared.records.skills import Skill, SkillVersion, full_name, split_name
+from shared.records.skills import Skill, SkillVersion, full_name, sort_key, split_name
 
 MAX_ITEMS = 100
 ROOT = "/clawhub/api/v1"
@@ -60,6 +62,7 @@ async def list_(request: Request) -> Answer:
 
 async def show(request: Request) -> Answer:
     skill = await _get_skill(request)
+    refuse_held(skill)
     moderation = await _moderation(skill)
     latest = None if moderation["isMalwareBlocked"] else _latest(skill)
     body = {"skill": _skill(skill), "latestVersion": latest, "owner": _owner(skill), "moderation": moderation}
@@ -68,8 +71,12 @@ async def show(request: Request) -> Answer:
 
 async def versions(request: Request) -> Answer:
     skill = require_served(await _get_skill(request), request.path["slug"])
-    found = (await get_installable_versions(skill))[: limit_of(request, 25, MAX_ITEMS)]
-    return Answer({"items": [_version(each) for each in found], "nextCursor": None}, cache=REVALIDATE)
+    filter_ = f"clawhub versions {skill.name}"
+    after = await read_cursor(request.query.get("cursor"), filter_)
+    found = [each for each in await get_installable_versions(skill) if after is None or _is_older(each, after)]
+    shown = found[: limit_of(request, 25, MAX_ITEMS)]
+    cursor = await make_cursor(shown[-1].version if len(shown) < len(found) else None, filter_)
+    return Answer({"items": [_version(each) for each in shown], "nextCursor": cursor}, cache=REVALIDATE)
 
 
 async def version(request: Request) -> Answer:
@@ -89,6 +96,7 @@ async def file(request: Request) -> Answer:
 
 async def moderation(request: Request) -> Answer:
     skill = await _get_skill(request)
+    refuse_held(skill)
     details: Json = {"reasonCodes": [], "evidence": [], "legacyReason": skill.block_reason}
     return Answer({"moderation": {**details, **await _moderation(skill)}}, cache=REVALIDATE)
 
@@ -112,7 +120,8 @@ async def resolve(request: Request) -> Answer:
     manifests = await read_manifests([(skill.name, number) for number in numbers])
     same = (number for (_, number), each in manifests.items() if fingerprint_of(each.files) == sent)
     match = next(({"version": number} for number in same), None)
-    return Answer({"match": match, "latestVersion": {"version": skill.current_version}}, cache=REVALIDATE)
+    latest = skill.current_version if skill.current_version in numbers else next(iter(numbers), None)
+    return Answer({"match": match, "latestVersion": latest and {"version": latest}}, cache=REVALIDATE)
 
 
 async def download(request: Request) -> Answer:
@@ -200,6 +209,10 @@ def _version(version: SkillVersion) -> Json:
     }
 
 
+def _is_older(version: SkillVersion, other: str) -> bool:
+    return sort_key(version.version) < sort_key(other)
+
+
 def _files(manifest: Manifest | None) -> list[Json]:
     digests = manifest.files if manifest else ()
     return [{"path": each.path, "size": each.size, "sha256": each.sha256} for each in digests]
@@ -208,6 +221,7 @@ def _files(manifest: Manifest | None) -> list[Json]:
 def _verified(
     request: Request, skill: Skill, version: SkillVersion | None, asked: str | None, reasons: Sequence[str]
 ) -> Json:
+    score = None if skill.is_blocked else skill.score
     zipped = version.artifacts.get("zip") if version else None
     return {
         "schema": "clawhub.skill.verify.v1",
@@ -227,7 +241,7 @@ def _verified(
         "card": None,
         "artifact": {"format": "zip", "sha256": zipped.sha256, "size": zipped.size} if zipped else None,
         "provenance": {"repository": skill.repo_url, "commit": version.commit if version else skill.commit},
-        "security": {"status": skill.verdict, "tier": skill.cert_tier, "score": skill.score},
+        "security": {"status": skill.verdict, "tier": skill.cert_tier, "score": score},
         "signature": None,
     }
 

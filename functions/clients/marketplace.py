@@ -9,9 +9,15 @@ from functions.http.answer import REVALIDATE, Answer
 from functions.http.request import Request
 from functions.http.routes import Route, no_such_address
 from shared.errors import NotFound
-from shared.marketplace.client_listing import CLAUDE_CODE, described
-from shared.marketplace.client_names import OF_ALL_OWNERS, OWN_NAME, marketplace_name, without_taken_names
-from shared.marketplace.installable import Installable, read_installable
+from shared.marketplace.client_listing import CLAUDE_CODE, described, find_obstacles_of
+from shared.marketplace.client_names import (
+    OF_ALL_OWNERS,
+    OWN_NAME,
+    marketplace_name,
+    version_marketplace,
+    without_taken_names,
+)
+from shared.marketplace.installable import Installable, get_installable, read_installable
 from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.records.skills import Skill, full_name, npm_name_of
 
@@ -68,10 +74,20 @@ async def of_tier(request: Request) -> Answer:
     return await _marketplace(request, (OF_ALL_OWNERS, "tier", tier), SkillQuery(tier=tier), parts=3)
 
 
+async def of_version(request: Request) -> Answer:
+    """One plugin, at this version for good: an update of this marketplace keeps it."""
+    owner, repo, skill = (request.path[part] for part in ("owner", "repo", "skill"))
+    found = await get_installable(f"{owner}/{repo}/{skill}", _named(request))
+    listed = [] if find_obstacles_of(CLAUDE_CODE, found.skill, found.version, None) else [found]
+    name = version_marketplace(found.skill, found.version.version)
+    return _answer(request, name, await without_taken_names(listed), parts=1)
+
+
 ROUTES: dict[str, Route] = {
     "GET /marketplace.json": most_installed,
     "GET /marketplace/owner/{file}": of_owner,
     "GET /marketplace/repository/{owner}/{file}": of_repository,
+    "GET /marketplace/version/{owner}/{repo}/{skill}/{file}": of_version,
     "GET /marketplace/category/{file}": of_category,
     "GET /marketplace/tier/{file}": of_tier,
 }
@@ -87,12 +103,15 @@ def _named(request: Request) -> str:
 async def _marketplace(request: Request, name: Sequence[str], query: SkillQuery, parts: int) -> Answer:
     page = await list_skills(query._replace(limit=MAX_PLUGINS))
     found = await without_taken_names(await read_installable(page.skills, CLAUDE_CODE))
-    if not found and len(name) > 1:
+    return _answer(request, marketplace_name(*name), found, parts)
+
+
+def _answer(request: Request, name: str, found: Sequence[Installable], parts: int) -> Answer:
+    """That of the whole platform may be empty."""
+    if not found and name != OWN_NAME:
         raise NotFound("There is no skill in this marketplace.", code="skill_not_found")
     plugins = [_plugin(request, each, parts) for each in found]
-    return Answer(
-        Marketplace(name=marketplace_name(*name), owner=MarketplaceOwner(OWN_NAME), plugins=plugins), cache=REVALIDATE
-    )
+    return Answer(Marketplace(name=name, owner=MarketplaceOwner(OWN_NAME), plugins=plugins), cache=REVALIDATE)
 
 
 def _plugin(request: Request, found: Installable, parts: int) -> Plugin:

@@ -10,6 +10,7 @@ from shared.errors import NotFound
 from shared.marketplace.client_names import find_npm_owner
 from shared.marketplace.installable import Installable, get_installable_versions, require_served
 from shared.records.skills import Skill, SkillVersion
+from shared.scanner.front_matter import one_line
 
 MAX_VERSIONS = 200
 
@@ -54,7 +55,7 @@ def _packument(request: Request, name: str, skill: Skill, versions: list[SkillVe
     latest = skill.current_version if skill.current_version in numbers else numbers[0]
     return Packument(
         name=name,
-        description=skill.description,
+        description=one_line(skill.description),
         dist_tags={"latest": latest},
         versions={each.version: _version(request, name, skill, each) for each in versions},
     )

@@ -27,11 +27,12 @@ from shared.evidence.appeal_store import get_appeals
 from shared.marketplace.owned import list_owned
 from shared.marketplace.skill_store import get_versions
 from shared.moderation import owner_decisions
-from shared.moderation.appeals import Objection, open_appeal
+from shared.moderation.appeals import MAX_POINTS, Objection, open_appeal
 from shared.notifications.events import StoredEvent
 from shared.notifications.targets import find_target, get_events_of_owner, remove_target, set_target
 from shared.records.appeals import APPEALABLE, AppealState
 from shared.records.submissions import State
+from shared.settings import find_whole_number
 from shared.submissions.submission_store import get_history
 from shared.web import views
 from shared.web.form_words import in_form_words
@@ -191,11 +192,11 @@ ROUTES: dict[str, Route] = {
 
 
 def _objections(form: dict[str, str]) -> list[Objection]:
-    """`why-{rule}@{path}` for each finding, and `why` against the decision itself."""
+    """`why-{rule}@{line}@{path}` for each finding, and `why` against the decision itself."""
+    typed = [(name.split("@", 2), text) for name, text in form.items() if name.count("@") > 1 and text.strip()]
     found = [
-        Objection(text, *name.removeprefix("why-").split("@", 1))
-        for name, text in form.items()
-        if name.startswith("why-") and "@" in name and text.strip()
+        Objection(text, rule.removeprefix("why-"), path, find_whole_number(line) or 0)
+        for (rule, line, path), text in typed
     ]
     return [*found, *([Objection(form["why"])] if form.get("why", "").strip() else [])]
 
@@ -205,8 +206,9 @@ def _shown_deliveries(events: list[StoredEvent]) -> list[StoredEvent]:
 
 
 def _distinct(findings: Any) -> list[Any]:
-    """Each rule once per file: a person does not argue about every line."""
-    return list({(finding.rule, finding.path): finding for finding in reversed(findings)}.values())[::-1]
+    """Each rule once per line."""
+    places = {(finding.rule, finding.path, finding.line): finding for finding in reversed(findings)}
+    return list(places.values())[::-1][: MAX_POINTS - 1]
 
 
 def _unknown(known: list[str]) -> InvalidRequest:

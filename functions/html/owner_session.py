@@ -1,5 +1,6 @@
 """Sessions of owners: a proof or a token signs them in, with an HttpOnly cookie and a CSRF token on every form."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from shared.web.form_words import in_form_words
 COOKIE = "owner-session"
 HOME = "/owner"
 LABEL = "Browser session"
+_OWN_PAGE = re.compile(r"/owner/submissions/sub_[a-z0-9]{26}")
 DONE = {
     "cancel": "Cancelled. You can reopen it.",
     "reopen": "Reopened. It is waiting for a worker again.",
@@ -128,6 +130,7 @@ def sign_in_page(
     request: Request, problems: dict[str, str] | None = None, typed: dict[str, str] | None = None, status: int = 200
 ) -> Answer:
     shown = {"problems": problems or {}, "typed": typed or {}, "by_github": bool(get_settings().github_client_id)}
+    shown["then"] = _then(request)
     return page(request, "owner_sign_in.html", now(), status, **shown)
 
 
@@ -149,16 +152,22 @@ def _challenge_page(
     request: Request, opened: owners.OpenedChallenge, problem: str | None = None, status: int = 200
 ) -> Answer:
     shown = {"challenge": opened.challenge, "challenge_id": opened.id, "proof_path": owners.PROOF_PATH}
-    return page(request, "owner_challenge.html", now(), status, problem=problem, **shown)
+    return page(request, "owner_challenge.html", now(), status, problem=problem, then=_then(request), **shown)
 
 
 def _device_page(
     request: Request, opened: device_proofs.OpenedDevice, problem: str | None = None, status: int = 200
 ) -> Answer:
     shown = {"device": opened.device, "device_id": opened.id}
-    return page(request, "owner_device.html", now(), status, problem=problem, **shown)
+    return page(request, "owner_device.html", now(), status, problem=problem, then=_then(request), **shown)
 
 
 async def _signed_in(request: Request, token: OwnerToken) -> Answer:
     session = await open_owner_session(token)
-    return see_other(HOME, cookie(request, COOKIE, session, int(SESSION_TTL.total_seconds()), HOME))
+    return see_other(_then(request), cookie(request, COOKIE, session, int(SESSION_TTL.total_seconds()), HOME))
+
+
+def _then(request: Request) -> str:
+    """The page that asked to sign in: a submission of the owner, or all of them."""
+    wanted = request.form().get("then", "") if request.method == "POST" else request.url_path
+    return wanted if _OWN_PAGE.fullmatch(wanted) else HOME

@@ -6,7 +6,7 @@ from typing import Any
 
 from functions.api.list_query import filter_of, not_served, read_list_query
 from functions.html import paging
-from functions.html.evidence import get_evidence
+from functions.html.evidence import get_public_evidence
 from functions.html.responses import THEMES, cookie, page, reject_cross_site_form, see_other, url_with
 from functions.http.answer import STATUS, Answer
 from functions.http.request import Request
@@ -112,7 +112,7 @@ async def _submission_page(request: Request, cancel_problem: str = "", status: i
     at = now()
     record, history = await asyncio.gather(get_submission(submission_id), get_history(submission_id))
     snapshot, pause, appeals, (receipt, files) = await asyncio.gather(
-        _snapshot_for(record, at), find_pause(), get_appeals(record.id), get_evidence(record)
+        _snapshot_for(record, at), find_pause(), get_appeals(record.id), get_public_evidence(record)
     )
     place = views.places([record], snapshot).get(record.id)
     shown = views.submission_view(record, history, at, place, receipt, files)

@@ -33,6 +33,13 @@ async def get_appeal(submission_id: str, appeal_id: str) -> Appeal:
     return _APPEAL.decode(doc)
 
 
+async def find_open_appeal(submission_id: str, content_hash: str | None) -> Appeal | None:
+    """About this content: there is one at most. One about content that was replaced since decides nothing any more."""
+    found = await get_appeals(submission_id)
+    is_open = (one for one in found if one.state is AppealState.OPEN and one.content_hash == content_hash)
+    return next(is_open, None)
+
+
 async def list_open_appeals(limit: int = 50, after: str | None = None) -> AppealPage:
     """Oldest first. The index names candidates, their records decide."""
     page = await _page(_OPEN, "state", limit, after)

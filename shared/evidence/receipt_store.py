@@ -10,6 +10,7 @@ import msgspec
 from shared.db import get_kv
 from shared.errors import Unavailable
 from shared.records.judgement import Judgement
+from shared.records.skills import SkillVersion
 from shared.records.submissions import Submission
 from shared.scanner import Finding, ScanReport
 from shared.storage.documents import encode
@@ -74,12 +75,11 @@ def shared_clearance_key(content_hash: str) -> Key:
 
 
 def deciding_rules(report: ScanReport) -> set[str]:
-    return {rule for rule, _ in deciding_places(report)}
+    return {finding.rule for finding in deciding_findings(report)}
 
 
-def deciding_places(report: ScanReport) -> set[tuple[str, str]]:
-    """Each rule that decided, with each file that it found something in."""
-    return {(finding.rule, finding.path) for finding in report.findings if finding.action in ("block", "review")}
+def deciding_findings(report: ScanReport) -> list[Finding]:
+    return [finding for finding in report.findings if finding.action in ("block", "review")]
 
 
 def receipt_put(receipt: Receipt) -> Put:
@@ -143,6 +143,14 @@ async def find_receipt(submission: Submission) -> Receipt | None:
 async def find_receipt_for(content_hash: str, rule_set: str, unscanned: str = "") -> Receipt | None:
     """What the scan found in exactly this content, without what is about one skill."""
     return await _read(receipt_key(content_hash, rule_set, unscanned))
+
+
+async def find_version_receipt(version: SkillVersion) -> Receipt | None:
+    """Of the scan of this content; None where it is not stored."""
+    metadata = version.metadata
+    if metadata is None or metadata.rule_set is None:
+        return None
+    return await find_receipt_for(version.content_hash, metadata.rule_set, metadata.unscanned)
 
 
 async def with_own_findings(receipt: Receipt, submission: Submission) -> Receipt:

@@ -107,6 +107,11 @@ class GitHub:
         answer, new_etag = await self._http.get_changed(api_path("repos", owner, name), RepoAnswer, no_repo(), etag)
         return (None if answer is None else repo_of_answer(answer)), new_etag
 
+    async def get_head(self, owner: str, name: str, branch: str) -> str:
+        path = api_path("repos", owner, name, "git", "ref", "heads", *branch.split("/"))
+        empty = Refused("This repository has no files yet.", "repo_empty")
+        return (await self._get_json(path, _Ref, missing=empty)).object.sha
+
     @property
     def device_flow(self) -> "DeviceFlow":
         from shared.github.device_flow import DeviceFlow  # here: only owners sign in
@@ -221,9 +226,7 @@ class GitHub:
             raise self._http.down("the download was interrupted") from error
 
     async def _head(self, repo: GitHubRepo) -> str:
-        path = _in(repo, "git", "ref", "heads", *repo.default_branch.split("/"))
-        empty = Refused("This repository has no files yet.", "repo_empty")
-        return (await self._get_json(path, _Ref, missing=empty)).object.sha
+        return await self.get_head(repo.owner, repo.name, repo.default_branch)
 
     async def _find_ref(self, repo: GitHubRepo, kind: str, tree: str) -> "_Ref | None":
         """Branch names may contain slashes, so only the list of branches shows where the name ends."""

@@ -77,6 +77,11 @@ def marketplace_name(*parts: str) -> str:
     return words if is_plain else f"{words}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
+def version_marketplace(skill: Skill, version: str) -> str:
+    """The marketplace that has one version alone."""
+    return marketplace_name(OWN_NAME, *split_name(full_name(skill)), version)
+
+
 def clawhub_slug_of(skill: Skill) -> str:
     _, repo, slug = split_name(full_name(skill))
     return f"{repo}--{slug}".lower()

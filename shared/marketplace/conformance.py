@@ -3,15 +3,18 @@
 Nearly half of what is published deviates somewhere, so this is never a finding: it is shown to authors and readers.
 """
 
+import codecs
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from shared.records.manifests import DESCRIPTION, NAME, YAML, Deviation
+from shared.records.skills import split_name
 from shared.scanner.front_matter import SPEC_DESCRIPTION, SPEC_NAME, SPEC_NAME_FORM, UnsafeYaml, read_fields, split
 
 SPEC_COMPATIBILITY = 500
 MAX_FRONT_MATTER = 16_000  # characters as YAML; what is longer is in no list
+BYTE_ORDER_MARK = "SKILL.md must not begin with a byte order mark"  # some clients drop it when they install
 _NAME_RULE = f"must be 1 to {SPEC_NAME} lower-case letters, digits and single hyphens between them"
 
 
@@ -33,10 +36,17 @@ def check_conformance(skill_md: bytes, folder: str) -> Conformance:
         fields, problems = read_fields(parts[0])
     except UnsafeYaml as error:
         return _unreadable(str(error))
+    problems = [*problems, *([BYTE_ORDER_MARK] if skill_md.startswith(codecs.BOM_UTF8) else [])]
     deviations = [*(Deviation(YAML, problem) for problem in problems), *_deviations(fields, folder)]
     if not is_json(fields):
         return Conformance(None, (*deviations, Deviation(YAML, "must have only values that JSON has too")))
     return Conformance(fields, tuple(deviations))
+
+
+def installed_folder(name: str) -> str:
+    """What clients call the folder that they install the skill with this full name into."""
+    slug = split_name(name).slug if "/" in name else name
+    return slug.partition("@")[0]
 
 
 def is_json(value: Any) -> bool:

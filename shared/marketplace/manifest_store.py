@@ -6,10 +6,10 @@ from collections.abc import Iterable
 import msgspec
 
 from shared.db import get_kv
-from shared.marketplace.conformance import check_conformance
+from shared.marketplace.conformance import check_conformance, installed_folder
 from shared.marketplace.skill_store import read_for_versions
 from shared.records.manifests import FileDigest, Manifest
-from shared.records.skills import sort_key, split_name
+from shared.records.skills import sort_key
 from shared.storage.content import Files
 from shared.storage.documents import encode
 from shared.storage.kv import Key, Put
@@ -20,7 +20,7 @@ _MANIFEST = msgspec.json.Decoder(Manifest)
 
 def manifest_of(name: str, version: str, files: Files) -> Manifest:
     """`name` is the full name of the skill."""
-    checked = check_conformance(files.get("SKILL.md", b""), _folder(name))
+    checked = check_conformance(files.get("SKILL.md", b""), installed_folder(name))
     digests = tuple(
         FileDigest(path, len(content), hashlib.sha256(content).hexdigest()) for path, content in sorted(files.items())
     )
@@ -49,9 +49,3 @@ async def find_manifest(name: str, version: str) -> Manifest | None:
 
 async def read_manifests(versions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Manifest]:
     return await read_for_versions(versions, manifest_key, _MANIFEST)
-
-
-def _folder(name: str) -> str:
-    """What clients call the folder that they install it into."""
-    slug = split_name(name).slug if "/" in name else name
-    return slug.partition("@")[0]

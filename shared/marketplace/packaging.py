@@ -40,6 +40,9 @@ def package(name: str, version: str, description: str, files: Files) -> Packaged
     npm_name = npm_name_of(name)
     if npm_name is None:
         problems.append("Its name cannot be a package of npm.")
+    elif any(path.rpartition("/")[2] == ".gitignore" for path in files):
+        # As .npmignore, or not at all where there is one: other files than those that were scanned.
+        problems.append("npm would install its .gitignore under another name.")
     else:
         try:
             bodies[NPM] = _tgz(_npm_files(name, npm_name, version, description, files))

@@ -149,7 +149,7 @@ def _find_obstacle(
 ) -> _Obstacle | None:
     if stored_hash != receipt.content_hash:
         return _Obstacle(State.RESCAN_REQUIRED, "The stored content is not the content that was scanned.", "rule")
-    if transfer and transfer.repo_id not in (None, submission.repo_id):
+    if transfer and not _is_target(transfer, submission):
         return _Obstacle(State.ON_HOLD, _foreign_reason(transfer), "person")
     if current is None:
         return None
@@ -164,6 +164,10 @@ def _find_obstacle(
         # A person decided, and only a person lifts it: neither new content does, nor removing the entry.
         return _Obstacle(State.BLOCKED, f"The skill {current.name} is blocked: {current.block_reason}", "person")
     return None
+
+
+def _is_target(transfer: Transfer, submission: Submission) -> bool:
+    return transfer.repo_id in (None, submission.repo_id)
 
 
 async def _park(submission: Submission, obstacle: _Obstacle) -> Submission:

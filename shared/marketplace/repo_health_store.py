@@ -62,6 +62,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     record_version: int = 1
     etag: str | None = None  # of GitHub's answer about the repository
     applied: str | None = None  # to the skills of the repository: its id, or that it is gone
+    unread_branch: str | None = None  # its default branch, if the next look asks for its head
 
 
 class SweptRepo(NamedTuple):
@@ -74,32 +75,38 @@ class SweptRepo(NamedTuple):
 
 
 async def sweep_repo(source: str, has_token: bool) -> SweptRepo:
-    """One conditional request, and one more if something was pushed. Raises Deferred while GitHub is unavailable."""
+    """One conditional request, and one more for the head after a push. At the first look the head waits for the next
+    one, so that a round over repositories that are all new here is one request each. Raises Deferred while GitHub is
+    unavailable."""
     record = await _find(source)
     known = record.health if record else RepoHealth(source=source)
     etag = record.etag if record and known.status is not RepoStatus.OFFLINE else None
-    at, requests = now(), 1
+    at, requests, branch = now(), 1, None
     try:
-        repo, etag = await get_github().find_changed_repo(*_owner_and_name(source), etag)
+        repo, new_etag = await get_github().find_changed_repo(*_owner_and_name(source), etag)
     except Refused as refusal:
         if refusal.code != "repo_not_found":
             raise
-        repo, etag, health = None, None, RepoHealth(source=source, status=RepoStatus.OFFLINE, checked_at=at)
+        new_etag, health = None, RepoHealth(source=source, status=RepoStatus.OFFLINE, checked_at=at)
     else:
         if repo is None:
             requests -= has_token  # GitHub does not charge for an answer that has not changed
-            health = _unchanged(known, at)
+            health, branch = _unchanged(known, at), record.unread_branch if record else None
         else:
             health = _health_of(source, repo, known, at)
-    if repo is not None and health.head is None:
-        requests += 1
-        health = msgspec.structs.replace(health, head=await _find_head(repo))
-    version = record.record_version + 1 if record else 1
-    applied = record.applied if record else None
+            branch = repo.default_branch if health.head is None else None
+        if branch and etag:
+            requests += 1
+            health, branch = msgspec.structs.replace(health, head=await _find_head(source, branch)), None
     after = _Record(
-        health=health, next_check_at=at + REPO_HEALTH_AGE, record_version=version, etag=etag, applied=applied
+        health=health,
+        next_check_at=at + REPO_HEALTH_AGE,
+        record_version=record.record_version + 1 if record else 1,
+        etag=new_etag,
+        applied=record.applied if record else None,
+        unread_branch=branch,
     )
-    return SweptRepo(health, requests, _fingerprint(health) != applied, after)
+    return SweptRepo(health, requests, _fingerprint(health) != after.applied, after)
 
 
 async def store_swept(swept: SweptRepo) -> None:
@@ -117,9 +124,9 @@ def _fingerprint(health: RepoHealth) -> str:
     return "gone" if health.status is RepoStatus.OFFLINE else str(health.repo_id)
 
 
-async def _find_head(repo: GitHubRepo) -> str | None:
+async def _find_head(source: str, branch: str) -> str | None:
     try:
-        return (await get_github().resolve_ref(repo)).commit
+        return await get_github().get_head(*_owner_and_name(source), branch)
     except Refused:  # it has no files any more
         return None
 
@@ -198,6 +205,7 @@ async def _put(health: RepoHealth, next_check_at: datetime, before: _Record | No
         record_version=version,
         etag=before.etag if before else None,
         applied=before.applied if before else None,
+        unread_branch=before.unread_branch if before else None,
     )
     expect: Expect = {"recordVersion": before.record_version} if before else ABSENT
     try:

@@ -19,6 +19,7 @@ from shared.submissions.repo_watch import (
     SweepState,
     Watch,
     allowed_requests,
+    count_overdue,
     find_watch,
     get_due_repos,
     get_sweep_lag,
@@ -33,6 +34,7 @@ from shared.timing import REPO_SWEEP_AGE, seconds_left
 SWEEP_LIMIT = 300  # repositories in a tick: four times what 20,000 in a day take
 AT_ONCE = 8
 ENROLLED_AT_ONCE = 200
+PAGES_ENROLLED = 25  # in a tick: 100,000 skills in 20 ticks
 TRIES = 3
 TIME_FOR_ONE = timedelta(seconds=20)  # kept back: a tick that is cut off leaves what it began to the next one
 SWEEP_BUDGET = timedelta(seconds=110)
@@ -52,12 +54,12 @@ class SweepReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def sweep() -> SweepReport:
-    state = await get_sweep_state()
-    state, enrolled = await _enrol(state)
+    state, enrolled = await _enrol(await get_sweep_state())
     due = await get_due_repos(now(), SWEEP_LIMIT + 1)
     tick = _Tick(state, bool((await get_secrets().get()).all_github_tokens))
     await tick.look_at_all(due[:SWEEP_LIMIT])
-    await put_sweep_state(tick.state_after(now()))
+    at = now()
+    await put_sweep_state(tick.state_after(at, await count_overdue(at)))
     report = SweepReport(
         checked=tick.checked,
         held=tick.held,
@@ -77,15 +79,18 @@ async def sweep() -> SweepReport:
 class _Tick:
     def __init__(self, state: SweepState, has_token: bool) -> None:
         self._state, self._has_token = state, has_token
-        self.checked, self.requests, self.is_stopped = 0, 0, False
+        self.checked, self.requests = 0, 0
+        self.is_stopped = state.stopped_until is not None and now() < state.stopped_until
+        self._stopped_until = state.stopped_until if self.is_stopped else None
         self.held: list[str] = []
         self.restored: list[str] = []
         self.failed: list[str] = []
         self._left_at_first: int | None = None
 
     async def look_at_all(self, sources: Sequence[str]) -> None:
-        """The first one alone: its response says how much of the quota is left."""
-        left, size = list(sources), 1
+        """The first one alone: its response says how much of the quota is left. None in a window whose share is used
+        up: without a token even the first ones of an hour's ticks would be more than that."""
+        left, size = list(sources), 0 if self.is_stopped else 1
         while left and size:
             await asyncio.gather(*map(self._look_at, left[:size]))
             left, size = left[size:], self._next_size()
@@ -102,7 +107,8 @@ class _Tick:
             self._left_at_first = quota.remaining + self.requests
         in_window = self.requests + (self._state.used if self._is_same_window(quota.resets_at) else 0)
         most = min(allowed_requests(quota.limit) - in_window, self._left_at_first // 5 - self.requests)
-        self.is_stopped = most < 2
+        if most < 2:
+            self.is_stopped, self._stopped_until = True, quota.resets_at
         return max(0, min(AT_ONCE, most // 2))
 
     def _is_same_window(self, resets_at: datetime) -> bool:
@@ -131,18 +137,14 @@ class _Tick:
             if before and after and before.changed_hands != after.changed_hands:
                 (self.held if after.changed_hands else self.restored).append(after.name)
 
-    def state_after(self, at: datetime) -> SweepState:
+    def state_after(self, at: datetime, overdue: int) -> SweepState:
         quota = get_github().quota
+        seen = {"ticked_at": at, "overdue": overdue, "stopped_until": self._stopped_until}
         if quota is None:
-            return msgspec.structs.replace(self._state, ticked_at=at)
+            return msgspec.structs.replace(self._state, **seen)
         used = self._state.used if self._is_same_window(quota.resets_at) else 0
-        return msgspec.structs.replace(
-            self._state,
-            ticked_at=at,
-            window_ends=quota.resets_at,
-            used=used + self.requests,
-            limit=quota.limit,
-        )
+        window = {"window_ends": quota.resets_at, "used": used + self.requests, "limit": quota.limit}
+        return msgspec.structs.replace(self._state, **seen, **window)
 
 
 async def _plan_next_look(source: str, watch: Watch | None) -> None:
@@ -201,9 +203,21 @@ def _writes(before: Skill, after: Skill, source: str) -> list[Write]:
 
 
 async def _enrol(state: SweepState) -> tuple[SweepState, int]:
-    """The repositories of skills that an older release published are not watched yet: a page of them in a tick."""
-    if state.is_enrolled:
-        return state, 0
+    """Skills that an older release published have nobody watching their repositories yet: some pages of them in a
+    tick, in the first half of its time."""
+    enrolled = 0
+    for _ in range(PAGES_ENROLLED):
+        if state.is_enrolled or seconds_left(SWEEP_BUDGET) < SWEEP_BUDGET.total_seconds() / 2:
+            break
+        before = state.enrolled_until
+        state, new = await _enrol_page(state)
+        enrolled += new
+        if not state.is_enrolled and state.enrolled_until == before:
+            break  # not everything of it could be read: again at the next tick
+    return state, enrolled
+
+
+async def _enrol_page(state: SweepState) -> tuple[SweepState, int]:
     names, position = await get_page_of_names(state.enrolled_until, ENROLLED_AT_ONCE)
     read = await read_skills(names, with_counts=False)
     sources = {skill.repo_url.lower() for skill in read.skills.values() if skill.repo_url}
@@ -212,7 +226,6 @@ async def _enrol(state: SweepState) -> tuple[SweepState, int]:
     known = await get_kv().get_many(put.key for put in puts)
     new = [put for put in puts if put.key in set(known.missing)]
     await asyncio.gather(*map(get_kv().put, new))
-    # To the end only if everything was read: else the same page again at the next tick.
     if read.failed or known.failed:
         return state, len(new)
     return msgspec.structs.replace(state, enrolled_until=position, is_enrolled=position is None), len(new)

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from shared.errors import NotFound
+from shared.evidence.appeal_store import get_appeals
 from shared.evidence.receipt_store import Receipt, find_receipt
 from shared.marketplace.skill_store import get_versions
+from shared.records.appeals import Appeal
 from shared.records.runs import RunHistory, split_runs
 from shared.records.skills import SkillVersion
 from shared.records.submissions import CATEGORIES, Submission
@@ -52,6 +54,15 @@ async def find_run_receipt(run: SubmissionRun) -> Receipt | None:
     if receipt and run.submission.judged == "not_judged":
         return msgspec.structs.replace(receipt, judgement=None)
     return receipt
+
+
+async def get_appeals_of_run(run: SubmissionRun) -> list[Appeal]:
+    content = run.submission.content_hash
+    return [
+        appeal
+        for appeal in await get_appeals(run.submission.id)
+        if (appeal.run == run.number if appeal.run else appeal.content_hash == content)
+    ]
 
 
 def _own(record: Submission, run: RunHistory) -> Submission:

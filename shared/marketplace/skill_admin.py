@@ -104,9 +104,11 @@ async def _unblock(skill: Skill, reason: str, actor: str, also: Sequence[Write])
     cleared = await _cleared_by(skill, submission, actor, reason)
     tier = {"cert_tier": "CERTIFIED"} if cleared else {}
     lifting = await lifting_writes(block_target(skill))
-    writes = [*skill_writes(skill, unblocked(skill, **tier)), *lifting, *cleared, *also]
+    after = unblocked(skill, **tier)
+    writes = [*skill_writes(skill, after), *lifting, *cleared, *also]
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
-        await transact_change(writes)
+        told = event_puts(skill_event(after, EventType.RESTORED, now(), "It is no longer blocked."))
+        await transact_change([*writes, *told])
         return submission
     return await _commit(lambda at: _published_again(submission, skill, actor, at, reason, **tier), writes)
 
@@ -187,7 +189,8 @@ async def _commit_with_submission(
     writes = [*skill_writes(before, after), *also]
     submission = await find_submission(before.submission_id)
     if submission is None or submission.state not in CATEGORIES["published"]:
-        await transact_change(writes)
+        type_ = EventType.SKILL_DELETED if after.is_deleted else EventType.SKILL_BLOCKED
+        await transact_change([*writes, *event_puts(skill_event(after, type_, now(), reason))])
         return submission
     return await _commit(
         lambda at: move(submission, State.BLOCKED, actor, at, reason, parked_by=parked_by, **learned), writes

@@ -1,7 +1,7 @@
 """Appeals: an owner says per finding why it is wrong, a reviewer answers beside the evidence.
 
-The answer is one transaction with the decision that follows from it: when every finding that decided was overturned, in
-each file, the submission is approved in it. Overturned findings are exported for rule authors (`make false-alarms`).
+The answer is one transaction with the decision that follows from it: when every finding that decided was overturned,
+the submission is approved in it. Overturned findings are exported for rule authors (`make false-alarms`).
 """
 
 import secrets
@@ -13,29 +13,34 @@ from shared.access.auth import require_role
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, InvalidRequest
 from shared.evidence.appeal_store import answering_writes, get_appeal, opening_writes
-from shared.evidence.receipt_store import Receipt, deciding_places, find_receipt
+from shared.evidence.receipt_store import Receipt, deciding_findings, find_receipt
+from shared.marketplace.skill_admin import changed_meanwhile
 from shared.moderation.owner_decisions import get_owned_submission
 from shared.moderation.review_claims import claim_guard
-from shared.moderation.submission_decisions import approve, requeue
+from shared.moderation.submission_decisions import approve, requeue, unblock
 from shared.notifications.events import EventType, RepoEvent, event_puts, submission_event
 from shared.records.appeals import APPEALABLE, Appeal, AppealPoint, AppealState, answered
 from shared.records.owners import Owner
-from shared.records.submissions import Submission
+from shared.records.submissions import State, Submission
 from shared.scanner import Finding
+from shared.storage.kv import Write
 from shared.storage.secret_store import AdminToken
-from shared.submissions.submission_store import get_submission
+from shared.submissions.submission_store import get_submission, mention_writes
 
-MAX_POINTS = 20
-MAX_WHY = 2000
-MAX_ANSWER = 500
+MAX_POINTS = 100
+MAX_WHY = 2000  # characters of one point
+MAX_TEXT = 40_000  # of all points together: with the excerpts they fit one item
+PointPlace = tuple[str, str, int]  # rule, path, line
 
 
 class Objection(NamedTuple):
-    """As the owner writes it. Without a rule: against the decision itself."""
+    """As the owner writes it. Without a rule: against the decision itself; without a line: about all findings of the
+    rule in this file."""
 
     why: str
     rule: str = ""
     path: str = ""
+    line: int = 0
 
 
 async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Objection]) -> Appeal:
@@ -55,12 +60,15 @@ async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Obj
         opened_by=owner.name,
         opened_at=at,
         points=_points_of(objections, receipt),
+        run=submission.run,
     )
     audit = audit_put(owner, "appeal", submission.id, f"{len(appeal.points)} points")
     events = event_puts(_event_of(appeal, submission))
     try:
-        await get_kv().transact(lambda: [*opening_writes(appeal), *events, audit])
+        await get_kv().transact(lambda: [*mention_writes(submission, at), *opening_writes(appeal), *events, audit])
     except ConditionFailed as error:
+        if 0 in error.failed:
+            raise changed_meanwhile() from error
         raise Conflict(
             "There is an open appeal about this content. Wait for its answer.", code="appeal_open"
         ) from error
@@ -83,16 +91,24 @@ async def answer_appeal(
     writes = [*answering_writes(appeal, after), *event_puts(_event_of(after, submission)), audit]
     receipt = await find_receipt(submission)
     try:
-        if not _is_cleared(submission, receipt, after):
+        if _is_cleared(submission, receipt, after):
+            await _overturn(submission, receipt, by, text, writes)
+        else:
+            # Not while a worker holds it: its new content is no matter of this appeal.
+            told = mention_writes(submission, now()) if submission.state in APPEALABLE else []
             guard = await claim_guard(submission.id, by, ends=False)
-            await get_kv().transact(lambda: [*writes, guard])
-        elif receipt is None:
-            await requeue(submission.id, by, text, submission.version, also=writes)
-        else:  # exactly what was compared with the appeal, not what was submitted a moment later
-            await approve(submission.id, by, text, submission.version, also=writes)
+            await get_kv().transact(lambda: [*told, *writes, guard])
     except ConditionFailed as error:
-        raise Conflict("It has changed since you viewed it. Review it again.", code="changed_meanwhile") from error
+        raise changed_meanwhile() from error
     return after
+
+
+async def _overturn(
+    submission: Submission, receipt: Receipt | None, by: AdminToken, answer: str, writes: Sequence[Write]
+) -> None:
+    """Exactly what was compared with the appeal, not what was submitted a moment later."""
+    verb = approve if receipt else unblock if submission.state is State.BLOCKED else requeue
+    await verb(submission.id, by, answer, submission.version, also=writes)
 
 
 def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
@@ -107,22 +123,33 @@ def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
 
 
 def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal) -> bool:
-    """Nothing that decided is left. New content since is another question. A rule that is wrong about one file may be
-    right about the next one, so each file counts; and findings that were not kept were not appealed."""
+    """Nothing that decided is left. New content since is another question. A rule that is wrong about one place may be
+    right about the next one, so each counts; and of findings that were not kept, nobody said anything."""
     if submission.state not in APPEALABLE or submission.content_hash != appeal.content_hash:
         return False
-    right = {(point.rule, point.path) for point in appeal.overturned}
-    if ("", "") in right:
+    right = {_place(point) for point in appeal.overturned}
+    if ("", "", 0) in right:
         return appeal.state is AppealState.OVERTURNED
     if receipt is None or receipt.truncated or not right:
         return False
-    upheld = {(point.rule, point.path) for point in appeal.points if point.state is AppealState.UPHELD}
-    return deciding_places(receipt.report) <= right - upheld
+    wrong = {_place(point) for point in appeal.points if point.state is AppealState.UPHELD}
+    return all(_places(one) & right and not _places(one) & wrong for one in deciding_findings(receipt.report))
+
+
+def _place(point: AppealPoint) -> PointPlace:
+    return point.rule, point.path, point.line
+
+
+def _places(finding: Finding) -> set[PointPlace]:
+    """Where a point may be about it: by its line, or with all of its rule in its file."""
+    return {(finding.rule, finding.path, finding.line), (finding.rule, finding.path, 0)}
 
 
 def _points_of(objections: Sequence[Objection], receipt: Receipt | None) -> tuple[AppealPoint, ...]:
     if not 1 <= len(objections) <= MAX_POINTS:
         raise InvalidRequest(f"An appeal has 1 to {MAX_POINTS} points.", code="invalid_points")
+    if sum(len(objection.why) for objection in objections) > MAX_TEXT:
+        raise InvalidRequest(f"The points of an appeal have {MAX_TEXT} characters in all.", code="invalid_points")
     findings = receipt.report.findings if receipt else ()
     return tuple(_point_of(objection, findings) for objection in objections)
 
@@ -133,7 +160,12 @@ def _point_of(objection: Objection, findings: Sequence[Finding]) -> AppealPoint:
         raise InvalidRequest(f"Say in 1 to {MAX_WHY} characters why it is wrong.", code="invalid_points")
     if not objection.rule:
         return AppealPoint(why=why)
-    found = next((one for one in findings if one.rule == objection.rule and objection.path in ("", one.path)), None)
+    found = next((one for one in findings if _is_about(objection, one)), None)
     if found is None:
         raise InvalidRequest(f"There is no finding of the rule {objection.rule[:60]!r} there.", code="invalid_points")
-    return AppealPoint(why=why, rule=found.rule, path=found.path, excerpt=found.excerpt)
+    return AppealPoint(why=why, rule=found.rule, path=found.path, line=objection.line, excerpt=found.excerpt)
+
+
+def _is_about(objection: Objection, finding: Finding) -> bool:
+    is_there = objection.path in ("", finding.path) and objection.line in (0, finding.line)
+    return objection.rule == finding.rule and is_there

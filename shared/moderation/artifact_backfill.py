@@ -6,11 +6,12 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed, Unavailable
-from shared.evidence.receipt_store import find_receipt_for
+from shared.evidence.receipt_store import find_version_receipt, with_own_findings
 from shared.marketplace.artifacts import store_artifacts
 from shared.marketplace.attestations import store_attestation
 from shared.marketplace.manifest_store import manifest_of, manifest_put
 from shared.marketplace.published_content import get_published_files
+from shared.marketplace.runs import SubmissionRun, get_runs
 from shared.marketplace.skill_store import get_page_of_names, get_versions, read_skills, skill_put, version_update
 from shared.records.skills import Skill, SkillVersion
 from shared.records.submissions import State
@@ -98,12 +99,18 @@ async def _package(skill: Skill, version: SkillVersion) -> SkillVersion:
 
 async def _attest(skill: Skill, version: SkillVersion) -> str:
     """Empty where the scan of this version is no longer known."""
-    metadata = version.metadata
-    if metadata is None or metadata.rule_set is None:
-        return ""
-    receipt = await find_receipt_for(version.content_hash, metadata.rule_set, metadata.unscanned)
+    receipt = await find_version_receipt(version)
     if receipt is None:
         return ""
-    submission = await find_submission(version.submission_id)
-    is_vendor = submission is not None and submission.publish_as == State.VENDOR_APPROVED
+    run = await _find_run(version)
+    if run and run.submission.has_own_findings:
+        receipt = await with_own_findings(receipt, run.submission)
+    is_vendor = run is not None and any(entry.to_state is State.VENDOR_APPROVED for entry in run.history.entries)
     return await store_attestation(version, receipt, skill.repo_url, is_vendor)
+
+
+async def _find_run(version: SkillVersion) -> SubmissionRun | None:
+    """The run that published this version: a later one of the same submission may have been another person's."""
+    submission = await find_submission(version.submission_id)
+    runs = await get_runs(submission) if submission else []
+    return next((run for run in runs if run.submission.published_version == version.version), None)

@@ -13,12 +13,14 @@ from shared.access.audit import reason_of as _reason
 from shared.access.auth import require_role
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, IllegalMove, InvalidRequest, LostLease, NotFound, Unavailable
+from shared.evidence.appeal_store import find_open_appeal
 from shared.evidence.receipt_store import Receipt, clearance_of, clearance_put, find_receipt
 from shared.marketplace.blocking import BlockTarget, blocking_writes, lifting_writes, receipt_keys, unlisted_checks
 from shared.marketplace.publishing import publish
 from shared.marketplace.skill_admin import block_target, blocked, despite_upkeep, unblock_skill, unblocked
 from shared.marketplace.skill_store import find_skill, get_skill, skill_writes, unchanged_check
 from shared.moderation.review_claims import claim_guard
+from shared.records.appeals import APPEALABLE
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, Change, Rescue, State, Submission, move, reopen
 from shared.storage.kv import Write
@@ -59,6 +61,7 @@ async def approve(
     reason = _reason(why)
     submission = await get_submission(submission_id)
     require_role(by, role_for(submission))
+    await _refuse_appealed(submission, also)
     receipt = await find_receipt(submission)
     if receipt is None or _nothing_was_read(receipt) or submission.scanned_commit not in (None, submission.commit):
         raise Conflict("Its scan never finished, so there is nothing to approve. Requeue it instead.")
@@ -66,7 +69,9 @@ async def approve(
         raise Conflict("Its SKILL.md has no usable name and description, so it cannot be published.", code="unusable")
     skill = await find_skill(submission.skill_name)
     _refuse_taken(submission, skill)
-    unlisted = await unlisted_checks(_block_target(submission, skill))
+    # A person's block is lifted by an admin, or by the answer to an appeal: with its own entries, and only those.
+    is_overturned = bool(also) and submission.parked_by == "person"
+    unlisted = await (lifting_writes if is_overturned else unlisted_checks)(_block_target(submission, skill))
     fresh = {"attempts": 0, "error": None, "not_before": None, "resent_at": None}
     certified = {"cert_tier": "CERTIFIED", "publish_as": State.PUBLISHED}
     clearance = clearance_put(submission.skill_name, clearance_of(receipt, by.name, reason, now()))
@@ -86,6 +91,7 @@ async def reject(submission_id: str, by: AdminToken, why: str, seen: int | None 
     reason = _reason(why)
     submission = await get_submission(submission_id)
     require_role(by, role_for(submission))
+    await _refuse_appealed(submission)
     return await _decide(submission, State.REJECTED, "reject", by, reason, seen)
 
 
@@ -107,7 +113,9 @@ async def block(
     return await (despite_upkeep(skill, block_with) if skill else block_with(None))
 
 
-async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None = None) -> Submission:
+async def unblock(
+    submission_id: str, by: AdminToken, why: str, seen: int | None = None, also: Sequence[Write] = ()
+) -> Submission:
     """A published skill is restored; anything else is verified again from the start."""
     require_role(by, "admin")
     reason = _reason(why)
@@ -115,13 +123,14 @@ async def unblock(submission_id: str, by: AdminToken, why: str, seen: int | None
     refuse_changed(submission, seen)
     if submission.state is not State.BLOCKED:
         raise Conflict("It is not blocked, so there is nothing to lift.", code="not_blocked")
+    await _refuse_appealed(submission, also)
     skill = await _published(submission)
     if skill and skill.is_blocked and skill.content_hash == submission.content_hash:
-        also = [audit_put(by, "unblock", submission.id, reason), await claim_guard(submission.id, by)]
-        await unblock_skill(skill.name, reason, f"admin:{by.name}", also)
+        audit, guard = audit_put(by, "unblock", submission.id, reason), await claim_guard(submission.id, by)
+        await unblock_skill(skill.name, reason, f"admin:{by.name}", [audit, guard, *also])
         return await get_submission(submission.id)
-    also = [*await lifting_writes(_block_target(submission, skill)), *_lift(skill)[1]]
-    reopened = await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=also)
+    lifted = [*await lifting_writes(_block_target(submission, skill)), *_lift(skill)[1]]
+    reopened = await _decide(submission, State.RECEIVED, "unblock", by, reason, seen, also=[*lifted, *also])
     return await send_or_leave_to_scan(reopened)
 
 
@@ -140,8 +149,21 @@ async def requeue(
     require_role(by, role_for(submission))
     if submission.state in CATEGORIES["published"]:
         raise Conflict("It is published. Submit new content, or rescan it.", code="illegal_move")
+    await _refuse_appealed(submission, also)
     requeued = await _decide(submission, State.RECEIVED, "requeue", by, reason, seen, also=also)
     return await send_or_leave_to_scan(requeued)
+
+
+async def _refuse_appealed(submission: Submission, answer: Sequence[Write] = ()) -> None:
+    """The answer to an appeal is the decision: no other one leaves its owner without an answer. An appeal that is
+    opened meanwhile changes the record. Blocking and removing, which protect others, are always possible."""
+    if answer or submission.state not in APPEALABLE:
+        return
+    if await find_open_appeal(submission.id, submission.content_hash):
+        raise Conflict(
+            "Its owner has appealed against it. Answer the appeal first: overturned points approve it.",
+            code="appeal_open",
+        )
 
 
 def _refuse_taken(submission: Submission, skill: Skill | None) -> None:

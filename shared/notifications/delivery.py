@@ -57,10 +57,12 @@ async def dispatch_due() -> DispatchReport:
     due = await get_due_events(at, DISPATCH_LIMIT)
     targets = await find_targets(one.event for one in due.events)
     wanted = [one for one in due.events if one.event.id in targets]
+    ended = [_given_up(one, at) for one in wanted if _is_dead_end(one, at)]
+    wanted = [one for one in wanted if not _is_dead_end(one, at)]
     unwanted = [msgspec.structs.replace(one, due_at=None) for one in due.events if one.event.id not in targets]
     first, later = _shares(wanted, targets)
     postponed = [msgspec.structs.replace(one, due_at=at + DISPATCH_PERIOD) for one in later]
-    await _store([*unwanted, *postponed])
+    await _store([*unwanted, *ended, *postponed])
     # Noted before it is sent: a message that gets lost is sent again after this time.
     await _store([msgspec.structs.replace(one, due_at=at + REDISPATCH_PERIOD) for one in first])
     await asyncio.gather(*(get_notification_queue().send_body(body_of(one.event)) for one in first))
@@ -138,10 +140,25 @@ def _is_due(stored: StoredEvent) -> bool:
 def _failed(stored: StoredEvent, at: datetime) -> StoredEvent:
     pause = min(LONGEST_REDELIVERY, FIRST_REDELIVERY * 2 ** (stored.attempts - 1))
     due_at = at + pause * random.uniform(1, 1.2)  # noqa: S311 - spreads load
-    if due_at - stored.event.at > GIVE_UP_TELLING:
-        count("NotificationsFailed")
-        return msgspec.structs.replace(stored, due_at=None, failed_at=at)
+    if _is_too_old(stored, due_at):
+        return _given_up(stored, at)
     return msgspec.structs.replace(stored, due_at=due_at)
+
+
+def _is_too_old(stored: StoredEvent, at: datetime) -> bool:
+    return at - stored.event.at > GIVE_UP_TELLING
+
+
+def _is_dead_end(stored: StoredEvent, at: datetime) -> bool:
+    """It was sent to the queue for a day, and no worker lived to say what came of it. What was never sent, because all
+    of this was down for a day, is tried once."""
+    return stored.due_at != stored.event.at and _is_too_old(stored, at)
+
+
+def _given_up(stored: StoredEvent, at: datetime) -> StoredEvent:
+    count("NotificationsFailed")
+    error = stored.error or "no attempt came to an end"
+    return msgspec.structs.replace(stored, due_at=None, failed_at=at, error=error)
 
 
 async def _store(events: list[StoredEvent]) -> None:

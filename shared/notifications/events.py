@@ -29,6 +29,8 @@ class EventType(StrEnum):
     CHANGED_HANDS = "skill.changed_hands"
     WITHDRAWN = "skill.withdrawn"
     RESTORED = "skill.restored"  # no longer withdrawn, or its repository leads back
+    SKILL_BLOCKED = "skill.blocked"  # while its submission is at something else
+    SKILL_DELETED = "skill.deleted"
     DEPRECATED = "skill.deprecated"
     UNDEPRECATED = "skill.undeprecated"
     TRANSFERRED = "skill.transferred"

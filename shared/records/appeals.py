@@ -18,11 +18,12 @@ class AppealState(StrEnum):
 
 
 class AppealPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why one finding is wrong. Without a rule it is about the decision itself."""
+    """Why a finding is wrong. Without a rule it is about the decision itself."""
 
     why: str
     rule: str = ""
     path: str = ""
+    line: int = 0  # 0: all findings of the rule in this file; the excerpt is that of the first
     excerpt: str = ""
     state: AppealState = AppealState.OPEN
 
@@ -36,6 +37,7 @@ class Appeal(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     opened_by: str  # owner:<owner>/<repo>
     opened_at: datetime
     points: tuple[AppealPoint, ...]
+    run: int = 0  # of the submission; 0: of an older release, which counted none
     state: AppealState = AppealState.OPEN
     answer: str | None = None
     answered_by: str | None = None

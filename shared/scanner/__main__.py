@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from shared.scanner.folders import find_skills, read_skill
-from shared.scanner.pack import load_pack
+from shared.scanner.pack import load_pack, read_calibration
 from shared.scanner.report import Action, ScanReport, Verdict
 from shared.scanner.sarif import sarif_log
 from shared.scanner.scan import scan_skill
@@ -76,7 +76,7 @@ def _explain(rule_id: str) -> int:
     rule = load_pack().rules.get(rule_id.upper())
     if rule is None or rule.action is Action.NONE:
         return print_error(f"there is no rule {rule_id}.")
-    print(explanation(rule, load_pack().standings[rule.id]))
+    print(explanation(rule, load_pack().standings[rule.id], read_calibration()))
     return 0
 
 

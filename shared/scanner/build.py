@@ -8,7 +8,7 @@ python -m shared.scanner.build --list    print the rules as a table
 import sys
 from pathlib import Path
 
-from shared.scanner.calibration import Calibration
+from shared.scanner.calibration import Calibration, RuleFigures
 from shared.scanner.pack import (
     COMPILED_PACK,
     Rule,
@@ -28,8 +28,10 @@ Generated from `shared/scanner/rules/` by `make rules`; do not edit. Each rule c
 
 What a rule decides follows from its figures: benign skills on which it fired, and attacks that it found
 ([decision 18](decisions/0018-calibrated-policy.md)). *certain*: FAIL · *alone*: CONCERNS · *supporting*: CONCERNS
-beside a finding of another category or a flow, else a note · *policy*: its action. A match that only describes it
-(a warning, an example marked as bad, a table of indicators) supports at most, or is a note.
+beside a finding of another category or a flow, else a note · *policy*: its action, and a block
+only where it is certain by definition; the kind of policy is in brackets. A match that only describes it (a warning, an
+example marked as bad, a table of indicators) supports at most, or is a note. Figures are numbers of skills, near-copies
+counted once.
 """
 
 
@@ -58,7 +60,7 @@ def rules_page() -> str:
     for category in dict.fromkeys(rule.category for rule in rules):
         lines += [
             f"## {category.capitalize()}\n",
-            "| id | action | standing | benign / teaching / attacks | severity | finds | why | how to fix |",
+            "| id | action | standing | benign / teaching / attacks (sources) | severity | finds | why | how to fix |",
             "|---|---|---|---|---|---|---|---|",
         ]
         lines += [_row(rule, standings[rule.id], measured) for rule in rules if rule.category == category]
@@ -80,9 +82,10 @@ def published_rules() -> list[Rule]:
 
 
 def _row(rule: Rule, standing: Standing, measured: Calibration) -> str:
-    figures = measured.figures.get(rule.id)
-    counts = f"{figures.benign} / {figures.teaching} / {figures.attacks}" if figures else rule.policy or "not measured"
-    facts = (f"`{rule.id}`", _action(rule), standing, counts, rule.severity, rule.title, rule.why, rule.fix)
+    figures = measured.figures.get(rule.id, RuleFigures())
+    counts = f"{figures.benign} / {figures.teaching} / {figures.attacks} ({figures.sources})"
+    named = f"{standing} ({rule.policy})" if rule.policy else standing
+    facts = (f"`{rule.id}`", _action(rule), named, counts, rule.severity, rule.title, rule.why, rule.fix)
     return f"| {' | '.join(facts)} |"
 
 

@@ -27,23 +27,27 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     figures: dict[str, RuleFigures] = {}
 
 
-def standing_for(calibration: Calibration, rule_id: str, may_block: bool, is_policy: bool) -> Standing:
-    """The written rule. A policy rule is exempt. A rule decides alone if it fired on at most 0.13 % of the benign
-    skills and on one attack; it is certain if it is a block rule, fired on no benign or teaching skill, and on
-    attacks of two sources. Every other rule supports."""
-    if is_policy:
-        return Standing.POLICY
-    figures = calibration.figures.get(rule_id)
-    if figures is None:
-        return Standing.ALONE
-    if figures.benign > MAX_BENIGN_SHARE * calibration.benign or not figures.attacks:
-        return Standing.SUPPORTING
+def standing_for(
+    calibration: Calibration, rule_id: str, *, may_block: bool, is_policy: bool = False, is_definition: bool = False
+) -> Standing:
+    """The written rule. A block rule is certain if it fired on no benign or teaching skill, and on attacks of two
+    sources. A rule decides alone if it fired on at most 0.13 % of the benign skills and on one attack. Every other rule
+    supports. A policy rule always decides alone, and blocks unmeasured only by definition: it does not guess."""
+    figures = calibration.figures.get(rule_id, RuleFigures())
     is_clean = not figures.benign and not figures.teaching
-    return Standing.CERTAIN if may_block and is_clean and figures.sources >= MIN_SOURCES else Standing.ALONE
+    if is_policy and (is_definition or not may_block):
+        return Standing.POLICY
+    if may_block and is_clean and figures.sources >= MIN_SOURCES:
+        return Standing.CERTAIN
+    is_rare = figures.benign <= MAX_BENIGN_SHARE * calibration.benign
+    return Standing.ALONE if is_policy or (is_rare and figures.attacks) else Standing.SUPPORTING
 
 
-def standing_in_place(measured: Standing, claims_certainty: bool, is_described: bool) -> Standing:
-    """The description of something certain is still a question; of anything else it only supports."""
-    if not is_described or measured is Standing.POLICY:
+def standing_in_place(measured: Standing, *, claims_certainty: bool, is_policy: bool, is_described: bool) -> Standing:
+    """The description of something certain is still a question, and so is that of a policy; of anything else it only
+    supports."""
+    if not is_described:
         return measured
+    if is_policy:
+        return Standing.POLICY if measured is Standing.POLICY else Standing.ALONE
     return Standing.ALONE if claims_certainty and measured is not Standing.SUPPORTING else Standing.SUPPORTING

@@ -5,6 +5,7 @@ published skills violate the rest of the specification, so that is a warning.
 """
 
 import re
+import unicodedata
 from typing import Any
 
 from shared.scanner.report import FrontMatter
@@ -21,11 +22,13 @@ KNOWN_KEYS = {
     *("name", "description", "license", "compatibility", "metadata", "allowed-tools", "version", "tags", "category"),
     *("author", "model", "disable-model-invocation", "user-invocable", "argument-hint", "context", "agent", "hooks"),
 }
+_CLEANED = {"description", "license", "compatibility", "tags", "category", "allowed-tools", "tools"}
 TOO_COMPLEX = "front matter is nested or aliased far beyond what a skill needs"
 NOT_YAML = "front matter is not valid YAML; it was read line by line"
 NO_FIELDS = "front matter is not a mapping of fields"
 PYTHON_OBJECTS = "front matter contains tags that create Python objects"
 KEY_LINE = re.compile(r"^([A-Za-z][\w-]{0,40}):[ \t]*(.*)$")
+_JOINERS = "\u200c\u200d"
 
 
 class UnsafeYaml(ValueError):
@@ -95,7 +98,7 @@ def _line_by_line(source: str) -> dict[str, Any]:
 def _checked(fields: dict[str, Any], warnings: list[str], folder: str) -> FrontMatter:
     metadata = fields.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    name, description = _text(fields.get("name")), _text(fields.get("description"))
+    name, description = _as_written(fields.get("name")), _text(fields.get("description"))
     version = _text(metadata.get("version") or fields.get("version"))
     return FrontMatter(
         name=name[:MAX_NAME],
@@ -135,12 +138,45 @@ def _warnings(fields: dict[str, Any], name: str, description: str, version: str,
         f"the compatibility is longer than {SPEC_COMPATIBILITY} characters": len(_text(fields.get("compatibility")))
         > SPEC_COMPATIBILITY,
     }
+    unseen = _find_unseen(fields)
+    checks[f"control and invisible characters were removed from: {', '.join(unseen)}"] = bool(unseen)
     unknown = sorted(str(key)[:40] for key in fields if key not in KNOWN_KEYS)
     found = [text for text, broken in checks.items() if broken]
     return found + ([f"fields outside the specification: {', '.join(unknown[:10])}"] if unknown else [])
 
 
+def _find_unseen(fields: dict[str, Any]) -> list[str]:
+    """The names of the kept fields that had such characters."""
+    metadata = fields.get("metadata")
+    kept = {**(metadata if isinstance(metadata, dict) else {}), **fields}
+    return sorted(key for key in _CLEANED & kept.keys() if _has_unseen_text(kept[key]))
+
+
+def _has_unseen_text(value: Any) -> bool:
+    values = value if isinstance(value, list | tuple) else [value]
+    return any(has_unseen(_as_written(item)) for item in values)
+
+
+def one_line(text: str) -> str:
+    """Without what a terminal obeys and what reorders or hides text on a screen. The two joiners stay: Persian and
+    Indic words and many emoji are spelled with them."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable() or not _is_unseen(letter))
+
+
+def has_unseen(text: str) -> bool:
+    return any(_is_unseen(letter) for letter in " ".join(text.split()))
+
+
+def _is_unseen(letter: str) -> bool:
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs") and letter not in _JOINERS
+
+
 def _text(value: Any) -> str:
+    return one_line(_as_written(value))
+
+
+def _as_written(value: Any) -> str:
+    """As one line, with every character that it has."""
     return " ".join(str(value).split()) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
 
 

@@ -1,20 +1,26 @@
-"""Instruction text in a language that no rule reads. Cheap on purpose: it counts letters of other scripts and a few
-function words, and says nothing about text in the languages of the rules."""
+"""Instruction text in a language that no rule reads: prose in which the frequent words of the read languages are rare,
+letters of other scripts, and Cyrillic that is not Russian. A run of such words is enough, however long the rest is."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from shared.scanner.context import MARKDOWN
 from shared.scanner.matching import TextFile
+from shared.scanner.pack import load_pack
 
+PAGES = (*MARKDOWN, ".txt", ".rst", ".adoc")
 MIN_LETTERS = 60  # a greeting or a name in another script is no instruction
-MIN_WORDS = 15
-MIN_KINDS = 4
-ENGLISH = (" the ", " and ", " to ", " of ")
+MIN_CYRILLIC_SIGNS = 2
+# An unknown word counts one, a frequent word of an unread language two, a known word takes one away.
+MIN_RUN = 6
+TELLING = 2
+SHORT = 3  # English words up to this length are words of many languages
 SCRIPTS = {
     "Greek": "\u0370-\u03ff",
-    "Ukrainian": "їєґЇЄҐ",
     "Armenian or Georgian": "\u0530-\u058f\u10a0-\u10ff",
     "Hebrew": "\u0590-\u05ff",
     "Arabic": "\u0600-\u06ff\u0750-\u077f",
@@ -24,36 +30,51 @@ SCRIPTS = {
 }
 _UNREAD = re.compile(f"[{''.join(SCRIPTS.values())}]")
 _SCRIPTS = {name: re.compile(f"[{letters}]") for name, letters in SCRIPTS.items()}
-# Words that the languages of the rules (English, Spanish, German, French, Portuguese) do not have, in folded letters.
-WORDS = {
-    "Italian": "della sono degli nella questo questa anche gli perche delle",
-    "Dutch": "het een niet voor wordt zijn deze naar",
-    "Polish": "nie jest oraz przez ktore dla lub tylko",
-    "Turkish": "ve bir icin ile bu olarak veya kullanici",
-    "Vietnamese": "khong cua cac duoc nguoi nhung trong nay",
-    "Indonesian": "yang dan untuk dengan tidak atau dari pengguna",
-    "Finnish": "ovat kun joka myos tai eli ole kuin",
-    "a Scandinavian language": "och att som inte ikke eller ett jag",
-    "Czech": "jsou nebo ktere pokud aby jako bude neni",
-    "Hungarian": "nem egy hogy vagy csak ezt kell ha",
-    "Romanian": "este pentru sau sunt din fara daca prin",
-}
-_WORDS = {name: [f" {word} " for word in words.split()] for name, words in WORDS.items()}
+_CYRILLIC = re.compile("[\u0400-\u04ff]{2}")
+# Letters and words that Russian does not have; ъ stands only before a few vowels there.
+_NOT_RUSSIAN = re.compile(
+    "[їєґіўјљњђћџѓќѕәғқңөұүһ]|ъ(?![еёюя])|\\b(?:със|във|ще|като|която|който|които|всички|всяка|този|тази)\\b",
+    re.IGNORECASE,
+)
 _FENCED = re.compile(r"^ {0,3}```[^\n]*\n(?:(?! {0,3}```)[^\n]*\n)*", re.MULTILINE)
+_NO_PROSE = re.compile(r"`[^`\n]*`|\bhttps?://\S+|<[^<>\n]{1,200}>|\]\([^()\n]{0,300}\)")
+_WORD = re.compile(
+    r"(?<![\w/.@#$\\-])((?<=[^\s.,;:|*/+>-] )|(?<=[^\s.,;:|*/+>-]\n)(?=[a-z]))?"  # group 1: directly after a word
+    r"([A-Za-z][a-z]{1,40}(?:['’][a-z]{1,20})?)(?![\w/@=(\\]|[.-]\w)"
+)
+
+
+class _Word(NamedTuple):
+    text: str
+    follows: bool  # the word before it, with nothing but a space between them: no item of a list
+
+
+class _Language(NamedTuple):
+    known: frozenset[str]
+    neutral: frozenset[str]
+    endings: re.Pattern[str]
+    telling: frozenset[str]
 
 
 def find_unread_prose(texts: Iterable[TextFile]) -> list[str]:
-    """For SKILL.md and the pages that it names: which of them no rule can read, and why."""
-    pages = [file for file in texts if file.path.lower().endswith(MARKDOWN)]
-    skill_page = next((page for page in pages if PurePosixPath(page.path).name.lower() == "skill.md"), None)
-    if skill_page is None:
-        return []
-    followed = [page for page in pages if page is skill_page or PurePosixPath(page.path).name in skill_page.text]
+    """For SKILL.md and the pages that it leads to: which of them no rule can read, and why."""
     return [
         f"{page.path}: contains text in {language}, which the rules do not read"
-        for page in followed
+        for page in pages_followed(texts)
         if (language := unread_language(page))
     ]
+
+
+def pages_followed(texts: Iterable[TextFile]) -> list[TextFile]:
+    """SKILL.md, the pages that it names, and those that they name."""
+    pages = [(PurePosixPath(file.path).name, file) for file in texts if file.path.lower().endswith(PAGES)]
+    skill_page = next((page for page in pages if page[0].lower() == "skill.md"), None)
+    found = [skill_page[1]] if skill_page else []
+    left = [page for page in pages if page is not skill_page]
+    for page in found:  # grows while it is read
+        found += [file for name, file in left if name in page.text]
+        left = [(name, file) for name, file in left if name not in page.text]
+    return found
 
 
 def unread_language(page: TextFile) -> str:
@@ -62,22 +83,69 @@ def unread_language(page: TextFile) -> str:
 
 
 def _unread_script(text: str) -> str:
-    if text.isascii() or not _UNREAD.search(text):
+    if text.isascii():
         return ""
     prose = _FENCED.sub("", text)
-    counts = {name: len(letters.findall(prose)) for name, letters in _SCRIPTS.items()}
-    script = max(counts, key=lambda name: counts[name])
-    # Only a few letters tell Ukrainian from Russian.
-    enough = MIN_LETTERS // 4 if script == "Ukrainian" else MIN_LETTERS
-    return f"{script} script" if counts[script] >= enough else ""
+    if _UNREAD.search(prose):
+        counts = {name: len(letters.findall(prose)) for name, letters in _SCRIPTS.items()}
+        script = max(counts, key=lambda name: counts[name])
+        if counts[script] >= MIN_LETTERS:
+            return f"{script} script"
+    is_other = _CYRILLIC.search(prose) and len(_NOT_RUSSIAN.findall(prose)) >= MIN_CYRILLIC_SIGNS
+    return "a language in Cyrillic letters other than Russian" if is_other else ""
 
 
 def _unread_words(text: str) -> str:
-    text = text.lower()
-    for language, words in _WORDS.items():
-        if words[0] not in text and words[1] not in text:  # the two most frequent ones, to be quick
-            continue
-        counts = [text.count(word) for word in words]
-        if sum(counts) >= MIN_WORDS and sum(map(bool, counts)) >= MIN_KINDS:
-            return language if 4 * sum(counts) > sum(map(text.count, ENGLISH)) else ""
-    return ""
+    words = list(_words_of(_NO_PROSE.sub(" ", _FENCED.sub("\n", text))))
+    english, *others = _languages()
+    run = _unread_run(words, english)
+    if len(run) < MIN_RUN or not all(_unread_run(words, language) for language in others):
+        return ""
+    counts = Counter(name for word in run for name, frequent in load_pack().unread_words.items() if word in frequent)
+    return counts.most_common(1)[0][0] if counts else "another language"
+
+
+def _words_of(prose: str) -> Iterator[_Word]:
+    for match in _WORD.finditer(prose):
+        yield _Word(match.group(2).lower(), match.start(1) >= 0)
+
+
+def _unread_run(words: list[_Word], language: _Language) -> list[str]:
+    """The words of the first run that shows another language, or none."""
+    weights = {word: _weight(word, language) for word in {word.text for word in words}}
+    if sum(weight for weight in weights.values() if weight > 0) < MIN_RUN:
+        return []
+    run, score, seen = [], 0, set[str]()
+    for word, follows in words:
+        run.append(word)
+        if weights[word] != 1 or (follows and word not in seen):
+            score += weights[word]
+            seen.add(word)
+        if score <= 0:
+            run, score, seen = [], 0, set()
+        elif score >= MIN_RUN and len(run) >= MIN_RUN:
+            return run
+    return []
+
+
+def _weight(word: str, language: _Language) -> int:
+    if word in language.known:
+        return -1
+    if word in language.telling:
+        return TELLING
+    return 0 if word in language.neutral or language.endings.search(word) else 1
+
+
+@cache
+def _languages() -> tuple[_Language, ...]:
+    """English, and each other language that is read: in it English terms are known, but not its short words."""
+    read, endings = load_pack().read_words, load_pack().read_endings
+    english = read["english"]
+    telling = frozenset().union(*load_pack().unread_words.values()).difference(*read.values())
+    short = frozenset(word for word in english if len(word) <= SHORT)
+    others = [
+        _Language(words | (english - short), short, re.compile(f"{endings['english']}|{endings[name]}"), telling)
+        for name, words in read.items()
+        if name != "english"
+    ]
+    return (_Language(english, frozenset(), re.compile(endings["english"]), telling), *others)

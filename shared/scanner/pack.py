@@ -91,6 +91,9 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
     trusted: dict[str, tuple[str, ...]]
     packages: dict[str, tuple[str, ...]]
     hosts: HostTable
+    read_words: dict[str, frozenset[str]]  # of languages.py: frequent words of the languages that rules read ...
+    read_endings: dict[str, str]  # ... what words of them look like ...
+    unread_words: dict[str, frozenset[str]]  # ... and frequent words of other languages
     standings: dict[str, Standing]
     compiled: bytes
     listened: bytes  # the patterns that count only with an address near them
@@ -159,7 +162,13 @@ def read_calibration(folder: Path = RULES_DIR) -> Calibration:
 
 def standings_of(rules: dict[str, Rule], calibration: Calibration) -> dict[str, Standing]:
     return {
-        rule.id: standing_for(calibration, rule.id, may_block=rule.action is Action.BLOCK, is_policy=bool(rule.policy))
+        rule.id: standing_for(
+            calibration,
+            rule.id,
+            may_block=rule.action is Action.BLOCK,
+            is_policy=bool(rule.policy),
+            is_definition=bool(rule.policy) and rule.certain,
+        )
         for rule in rules.values()
     }
 
@@ -167,12 +176,16 @@ def standings_of(rules: dict[str, Rule], calibration: Calibration) -> dict[str, 
 def compile_pack(folder: Path = RULES_DIR) -> Pack:
     rules = read_rules(folder)
     words = _load_yaml(folder / "vocabulary.yaml")["words"]
+    languages = _load_yaml(folder / "read_words.yaml")
     return Pack(
         digest=sources_digest(),
         rules=rules,
         trusted=read_trusted(folder),
         packages=read_packages(folder),
         hosts=read_hosts(folder),
+        read_words=_word_sets(languages["read"]),
+        read_endings={name: "".join(pattern.split()) for name, pattern in languages["endings"].items()},
+        unread_words=_word_sets(languages["unread"]),
         standings=standings_of(rules, read_calibration(folder)),
         compiled=_compile({rule.id: rule.patterns for rule in rules.values() if not rule.listener}, words),
         listened=_compile(
@@ -187,6 +200,10 @@ def compile_pack(folder: Path = RULES_DIR) -> Pack:
         anchors={name: _compiled_anchor(f"/{pattern}/ nocase") for name, pattern in ANCHORS.items()}
         | {name: _compiled_anchor(f"/{'|'.join(map(_as_pattern, words))}/") for name, words in WORD_LISTS.items()},
     )
+
+
+def _word_sets(lists: dict[str, str]) -> dict[str, frozenset[str]]:
+    return {name: frozenset(words.split()) for name, words in lists.items()}
 
 
 @cache

@@ -1,5 +1,6 @@
 """The result of a scan: findings, the verdict that follows from them, and a manifest of the scanned files."""
 
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
@@ -169,6 +170,8 @@ ACTION_ORDER = (Action.BLOCK, Action.REVIEW, Action.NOTE, Action.NONE)
 SEVERITY_ORDER = (Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 DECISIVE = (Action.BLOCK, Action.REVIEW)
 POINTS = {Severity.CRITICAL: 25, Severity.HIGH: 15, Severity.MEDIUM: 8, Severity.LOW: 3}
+MAX_SENTENCES, MAX_REASON = 3, 500
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 SCORE_BAND = {Verdict.PASS: (80, 100), Verdict.CONCERNS: (50, 79), Verdict.FAIL: (0, 49)}
 
 
@@ -217,6 +220,12 @@ def score_for(findings: Iterable[Finding], verdict: Verdict) -> int:
     once = {(f.rule, f.path): POINTS[f.severity] for f in findings if f.action in DECISIVE}
     low, high = SCORE_BAND[verdict]
     return max(low, min(high, 100 - sum(once.values())))
+
+
+def first_sentences(text: str) -> str:
+    """A reason as it is shown: of a flow, whose steps are shown beside it, the beginning."""
+    shown = " ".join(SENTENCE_END.split(text)[:MAX_SENTENCES])
+    return shown if len(shown) <= MAX_REASON else f"{shown[:MAX_REASON].rpartition(' ')[0]} …"
 
 
 def by_line(findings: Iterable[Finding]) -> list[list[Finding]]:

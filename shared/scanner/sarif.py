@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.scanner.pack import rule_set_version
-from shared.scanner.report import SCANNER_VERSION, Action, Finding, FlowStep, ScanReport
+from shared.scanner.report import SCANNER_VERSION, Action, Finding, FlowStep, ScanReport, first_sentences
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Action.BLOCK: "error", Action.REVIEW: "warning", Action.NOTE: "note", Action.NONE: "none"}
@@ -62,7 +62,7 @@ def _result(folder: str, finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": LEVELS[finding.action],
-        "message": {"text": f"{finding.title}. {finding.why} {finding.fix}"},
+        "message": {"text": f"{finding.title}. {first_sentences(finding.why)} {finding.fix}"},
         "locations": [{"physicalLocation": location}],
         "properties": {
             "action": str(finding.action),

@@ -19,7 +19,7 @@ from shared.scanner.flow.tracker import Flow
 from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
 from shared.scanner.hosts import SkillIdentity, identity_of
 from shared.scanner.inventory import Inventory, take_inventory
-from shared.scanner.languages import find_unread_prose
+from shared.scanner.languages import find_unread_prose, pages_followed
 from shared.scanner.leaked_secrets import find_leaks
 from shared.scanner.matching import (
     Deadline,
@@ -31,7 +31,7 @@ from shared.scanner.matching import (
     find_disguised,
     find_hits,
 )
-from shared.scanner.missing_scripts import find_missing_scripts
+from shared.scanner.missing_scripts import find_missing_on_pages
 from shared.scanner.near_duplicates import signature_of
 from shared.scanner.pack import Rule, load_pack, rule_set_version
 from shared.scanner.package_names import find_imitations
@@ -233,12 +233,9 @@ def _from_directives(hits: list[Hit], texts: list[TextFile], identity: SkillIden
 
 
 def _from_missing_scripts(inventory: Inventory, texts: list[TextFile]) -> list[Finding]:
-    page = _skill_page(texts)
-    if page is None:
-        return []
-    missing = find_missing_scripts(page.text, [item.record.path for item in inventory.items])
-    rules = {True: "SC-SCRIPT-PROMISED", False: "SC-SCRIPT-MISSING"}
-    return [finding_for(rules[one.is_promised], page.path, one.name, one.line) for one in missing]
+    pages = [(page.path, page.text) for page in pages_followed(texts)]
+    missing = find_missing_on_pages(pages, [item.record.path for item in inventory.items])
+    return [finding_for(one.rule, path, one.name, one.line) for path, one in missing]
 
 
 def _from_composites(hits: list[Hit], identity: SkillIdentity, texts: list[TextFile]) -> list[Finding]:
@@ -365,7 +362,12 @@ def _finding(
     is_described: bool = False,
 ) -> Finding:
     """`action` is what the place of a match leaves of the rule's own."""
-    standing = standing_in_place(load_pack().standings[rule.id], rule.certain, is_described)
+    standing = standing_in_place(
+        load_pack().standings[rule.id],
+        claims_certainty=rule.certain,
+        is_policy=bool(rule.policy),
+        is_described=is_described,
+    )
     return Finding(
         rule=rule.id,
         title=rule.title,

@@ -1,10 +1,10 @@
 """A scan report as text for a terminal: location, finding, reason and fix."""
 
-import re
 import textwrap
 
+from shared.scanner.calibration import Calibration, RuleFigures
 from shared.scanner.pack import Rule
-from shared.scanner.report import Action, Finding, ScanReport, Standing, Verdict, by_line
+from shared.scanner.report import Action, Finding, ScanReport, Standing, Verdict, by_line, first_sentences
 
 COLOURS = {
     "PASS": "32",
@@ -18,8 +18,6 @@ COLOURS = {
 }
 WIDTH = 100
 MAX_NOTES = 3
-MAX_SENTENCES = 3
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 STANDINGS = {
     Standing.POLICY: "decides by its action: it is about what may be published at all",
     Standing.CERTAIN: "certain: it fired on no benign skill and on attacks of several sources, so it blocks",
@@ -38,7 +36,8 @@ class Terminal:
         notes = [f for f in report.findings if f.action is Action.NOTE]
         for group in by_line(shown):
             lines += self._finding(group[0])
-            lines += [self._paint("dim", f"          also {other.title}  {other.rule}") for other in group[1:]]
+            for other in group[1:]:
+                lines += [self._paint("dim", f"          also {other.title}  {other.rule}"), *_path(other)]
         lines += [self._paint("dim", f"  note    {_place(f)}  {f.title} ({f.context})") for f in notes[:MAX_NOTES]]
         if len(notes) > MAX_NOTES:
             lines.append(self._paint("dim", f"  note    and {len(notes) - MAX_NOTES} more"))
@@ -78,12 +77,13 @@ class Terminal:
         return f"\x1b[{COLOURS[name]}m{text}\x1b[0m" if self.colour else text
 
 
-def first_sentences(text: str) -> str:
-    return " ".join(SENTENCE.split(text)[:MAX_SENTENCES])
-
-
-def explanation(rule: Rule, standing: Standing) -> str:
-    facts = f"{rule.id}: {rule.title}\n  {rule.category}, {rule.severity}, {rule.action}\n  {STANDINGS[standing]}"
+def explanation(rule: Rule, standing: Standing, measured: Calibration) -> str:
+    figures = measured.figures.get(rule.id, RuleFigures())
+    facts = (
+        f"{rule.id}: {rule.title}\n  {rule.category}, {rule.severity}, {rule.action}\n  {STANDINGS[standing]}\n"
+        f"  fired on {figures.benign} of {measured.benign} benign skills, {figures.teaching} of {measured.teaching}"
+        f" that teach security, and {figures.attacks} of {measured.attacks} attacks (from {figures.sources} sources)"
+    )
     return "\n".join([facts, *_wrapped("why ", rule.why), *_wrapped("fix ", rule.fix)])
 
 

@@ -35,7 +35,10 @@ EPILOG = (
     " 3 the rescan has another verdict, 4 this scanner has other rules than the receipt, 64 usage error"
 )
 # About a skill among others, or about its repository: no artifact shows them.
-NOT_IN_FILES = ("KNOWN-NEAR-DUPLICATE", "KNOWN-SHARED-TEXT", "NAME-LOOK-ALIKE", "FILE-SYMLINK", "FILE-UNSAFE-PATH")
+NOT_IN_FILES = (
+    *("KNOWN-NEAR-DUPLICATE", "KNOWN-SHARED-TEXT", "KNOWN-CLONE", "NAME-LOOK-ALIKE"),
+    *("FILE-SYMLINK", "FILE-UNSAFE-PATH"),
+)
 
 
 class VerificationError(Exception):

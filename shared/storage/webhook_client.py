@@ -51,6 +51,13 @@ def _problem_of(url: str, allows_loopback: bool) -> str | None:
     return None
 
 
+def _refuse_status(status: int) -> None:
+    if 300 <= status < 400:
+        raise DeliveryFailed(f"the receiver answered {status}; redirects are not followed")
+    if not 200 <= status < 300:
+        raise DeliveryFailed(f"the receiver answered {status}")
+
+
 def _is_local(host: str) -> bool:
     return host == "localhost" or is_loopback_address(host)
 
@@ -72,10 +79,7 @@ class HttpWebhooks:
             raise DeliveryFailed(f"the receiver did not answer within {seconds} seconds") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: yarl refuses it, unlike urllib
             raise DeliveryFailed(f"the connection failed ({type(error).__name__})") from error
-        if 300 <= status < 400:
-            raise DeliveryFailed(f"the receiver answered {status}; redirects are not followed")
-        if not 200 <= status < 300:
-            raise DeliveryFailed(f"the receiver answered {status}")
+        _refuse_status(status)
 
     async def _send(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
         import aiohttp

@@ -348,10 +348,10 @@ async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: st
     is_cancelled = upload_token is not None and await was_cancelled_by_uploader(existing)
     if not is_new and not is_cancelled and not _has_newer_rules(existing):
         return Accepted(existing, _flag_of(existing))
-    is_claim = is_new and upload_token is None and is_abandoned(existing, now()) and _may_reopen(existing)
+    is_claim = is_new and upload_token is None and is_abandoned(existing, now()) and _may_claim(existing)
     if (is_new or is_cancelled) and not is_claim:
         require_upload_token(existing, upload_token)
-    if not is_cancelled and not _may_reopen(existing):
+    if not is_claim and not is_cancelled and not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
     await get_content().put_files(bundle)
     token, set_ = await next_upload_token(existing) if is_claim else (None, {})
@@ -377,3 +377,9 @@ def _may_reopen(existing: Submission) -> bool:
     if existing.state in PARKED_STATES:
         return existing.parked_by in ("rule", "judge")
     return existing.state in (*CATEGORIES["published"], State.REJECTED, State.TIER1_FAILED)
+
+
+def _may_claim(existing: Submission) -> bool:
+    """A name that nobody works on any more, also where it was removed from the queue or faults have parked it. What is
+    blocked stays that."""
+    return existing.state in (State.DEQUEUED, State.ON_HOLD) or _may_reopen(existing)

@@ -1,17 +1,18 @@
 """Which repositories the sweep looks at, and when: one small record each, however many skills it has, in the due index.
 What GitHub said of a repository is in repo_health_store; this only says when to ask again."""
 
-from collections.abc import Sequence
+import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
 
 from shared.db import get_kv, now
 from shared.storage.documents import encode, stamp
-from shared.storage.kv import Key, Put, Query, Row, query_shards, shard_of
+from shared.storage.kv import SHARDS, Key, Put, Query, query_shards, shard_of
 from shared.timing import REPO_SWEEP_AGE
 
-COUNTED = 1000  # how many overdue repositories are counted
+COUNTED = 100_000  # how many overdue repositories are counted
 _DUE = "due:repo"
 _STATE = Key("sweep:state")
 _HOUR = timedelta(hours=1)
@@ -23,16 +24,18 @@ class SweepState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     window_ends: datetime | None = None  # of GitHub's quota
     used: int = 0  # of the quota, in this window
     limit: int | None = None  # of the quota
+    stopped_until: datetime | None = None  # the share of this window is used up: no request before
+    overdue: int = 0  # when the last tick ended
     ticked_at: datetime | None = None
     enrolled_until: str | None = None  # skills of an older release, as far as they were looked at
     is_enrolled: bool = False
 
 
 class SweepStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`roundMs` is how long it takes at present until every repository was looked at once."""
+    """As of the last tick. `roundMs` is how long it takes at present until every repository was looked at once."""
 
     ticked_at: datetime | None
-    overdue: int  # counted up to COUNTED
+    overdue: int
     requests_per_hour: int | None  # that the sweep may make; null before its first request
     round_ms: int | None
 
@@ -74,29 +77,38 @@ async def put_sweep_state(state: SweepState) -> None:
 
 
 async def get_sweep_status() -> SweepStatus:
-    at = now()
     state = await get_sweep_state()
-    found = await query_shards(get_kv(), Query(_DUE, "due", before=stamp(at), limit=COUNTED))
-    overdue, lag = min(COUNTED, len(found.rows)), _lag(found.rows, at)
     per_hour = allowed_requests(state.limit) if state.limit else None
-    catching_up = _HOUR * overdue / per_hour if per_hour else timedelta()
-    round_ = REPO_SWEEP_AGE + max(lag, catching_up)
+    catching_up = _HOUR * state.overdue / per_hour if per_hour else timedelta()
+    round_ = REPO_SWEEP_AGE + max(await get_sweep_lag(), catching_up)
     return SweepStatus(
         ticked_at=state.ticked_at,
-        overdue=overdue,
+        overdue=state.overdue,
         requests_per_hour=per_hour,
         round_ms=round(round_.total_seconds() * 1000) if state.ticked_at else None,
     )
 
 
+async def count_overdue(at: datetime) -> int:
+    """All of them: it decides how long a round takes."""
+    return sum(await asyncio.gather(*(_count_overdue(f"{_DUE}#{shard}", at) for shard in range(SHARDS))))
+
+
+async def _count_overdue(partition: str, at: datetime) -> int:
+    query = Query(partition, "due", before=stamp(at))
+    page = await get_kv().query(query)
+    counted = len(page.rows)
+    while page.more and counted < COUNTED // SHARDS:
+        page = await get_kv().query(replace(query, after=page.rows[-1].sort))
+        counted += len(page.rows)
+    return counted
+
+
 async def get_sweep_lag() -> timedelta:
     """How late the repository that is due next is."""
-    return _lag((await query_shards(get_kv(), Query(_DUE, "due", limit=1))).rows, now())
-
-
-def _lag(rows: Sequence[Row], at: datetime) -> timedelta:
+    rows = (await query_shards(get_kv(), Query(_DUE, "due", limit=1))).rows
     due = (datetime.fromisoformat(row.sort.partition("#")[0]) for row in rows[:1])
-    return max(timedelta(), *(at - one for one in due), timedelta())
+    return max(timedelta(), *(now() - one for one in due), timedelta())
 
 
 def allowed_requests(quota: int) -> int:

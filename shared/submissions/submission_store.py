@@ -270,6 +270,13 @@ async def move_submission(
     return await commit(lambda at: move(submission, to, actor, at, reason, **set_))
 
 
+def mention_writes(submission: Submission, at: datetime) -> list[Write]:
+    """For a transaction about a submission that moves nothing, such as an appeal: whoever decides about it sees it
+    first, and the pages that follow it are told. The first write fails if the record is another one meanwhile."""
+    mentioned = touch(submission)
+    return [_record_put(mentioned), feed_put(msgspec.structs.replace(mentioned.after, updated_at=at))]
+
+
 async def touch_submission(submission: Submission, **set_: Any) -> Submission:
     return await commit(lambda _: touch(submission, **set_))
 

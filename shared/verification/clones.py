@@ -37,7 +37,8 @@ async def _find_added(name: str, files: Files, report: ScanReport, copy: NearCop
         return ["what cannot be compared, because the files of the other are lost"]
     return [
         *_listed("host", _strange_hosts(files, name) - _strange_hosts(original, copy.original.name)),
-        *_listed("script", _scripts(files) - _scripts(original)),
+        *_listed("script", _scripts(files).keys() - _scripts(original).keys()),
+        *_listed("other lines to script", _changed_scripts(files, original)),
         *_listed("directive", _new_directives(report, original)),
     ]
 
@@ -59,9 +60,21 @@ def _shown(host: Host) -> str:
     return f"{host.name}/{host.owner}" if host.kind is HostKind.FORGE else host.name
 
 
-def _scripts(files: Files) -> set[str]:
-    names = {PurePosixPath(path).name.lower() for path in files}
-    return {name for name in names if name.endswith((*SHELL_FILES, *CODE_FILES))}
+def _changed_scripts(files: Files, original: Files) -> set[str]:
+    """Scripts of both with lines that no script of the original has; lines that are gone add nothing."""
+    before, after = _scripts(original), _scripts(files)
+    known = set[str]().union(*before.values())
+    return {name for name, lines in after.items() if name in before and lines - known}
+
+
+def _scripts(files: Files) -> dict[str, set[str]]:
+    """By name, with the lines of all of this name, however they are indented."""
+    scripts: dict[str, set[str]] = {}
+    for path, content in files.items():
+        name = PurePosixPath(path).name.lower()
+        if name.endswith((*SHELL_FILES, *CODE_FILES)):
+            scripts.setdefault(name, set()).update(" ".join(line.split()) for line in text_of(content).splitlines())
+    return {name: lines - {""} for name, lines in scripts.items()}
 
 
 def _new_directives(report: ScanReport, original: Files) -> set[str]:

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from shared.scanner import Finding
 from shared.scanner.file_text import text_of, unix_lines
-from shared.scanner.report import FlowStep, by_line, most_serious_first
+from shared.scanner.report import FlowStep, by_line, first_sentences, most_serious_first
 from shared.web.invisible import show_invisible
 
 AROUND = 3
@@ -60,10 +62,10 @@ def _view(findings: list[Finding], content: bytes | None) -> FindingView:
         category=finding.category,
         line=finding.line or None,
         lines=_lines_around(content, finding) or _excerpt(finding.excerpt, finding.line),
-        why=finding.why,
+        why=first_sentences(finding.why),
         fix=finding.fix,
         steps=next((one.steps for one in findings if one.steps), ()),
-        also=tuple(also),
+        also=tuple(msgspec.structs.replace(other, why=first_sentences(other.why)) for other in also),
     )
 
 

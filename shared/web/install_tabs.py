@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shared.marketplace.client_listing import CLAUDE_CODE, CLAWHUB, MCP, NPM, SKILLS_CLI, find_obstacles
-from shared.marketplace.client_names import OWN_NAME, NameRival, clawhub_slug_of, marketplace_name
+from shared.marketplace.client_names import NameRival, clawhub_slug_of, version_marketplace
 from shared.records.manifests import Manifest
 from shared.records.skills import Skill, SkillVersion, full_name, npm_name_of, split_name
 
@@ -20,8 +20,8 @@ LABELS = {
 }
 NOTES = {
     SKILLS_CLI: "Stays at this version. Leave out the version at the end to follow new ones with `skills update`.",
-    CLAUDE_CODE: "`claude plugin marketplace update` brings later versions.",
-    MCP: "The client reads the skill and every file of it, each with its digest.",
+    CLAUDE_CODE: "Stays at this version. Add `{repository}` instead to follow new ones.",
+    MCP: "Follows the current version: its address names none. Every file of it comes with its digest.",
 }
 _PACKAGING = {SKILLS_CLI: "tgz", CLAUDE_CODE: "npm", NPM: "npm", CLAWHUB: "zip", DOWNLOAD: "zip"}
 
@@ -43,6 +43,7 @@ def install_tabs(
     obstacles = {client: [*found[client], *_of_name(client, rival)] for client in found}
     commands = _commands(skill, version, site)
     tabs = [_tab(client, commands, version, obstacles[client]) for client in (SKILLS_CLI, CLAUDE_CODE, NPM, CLAWHUB)]
+    tabs[1] = tabs[1]._replace(note=tabs[1].note.format(repository=_repository_market(skill, site)))
     tabs.append(_tab(MCP, commands, version, obstacles[MCP])._replace(digest=_page_digest(manifest)))
     missing = [] if "zip" in version.artifacts else [version.why_not_packaged]
     tabs.append(_tab(DOWNLOAD, commands, version, missing))
@@ -71,12 +72,12 @@ def _tab(client: str, commands: Mapping[str, Sequence[str]], version: SkillVersi
 
 def _commands(skill: Skill, version: SkillVersion, site: str) -> dict[str, Sequence[str]]:
     name = full_name(skill).lower()
-    owner, repo, slug = split_name(name)
+    owner, _, slug = split_name(name)
     return {
         SKILLS_CLI: (f"npx skills add {site}/{name}/{version.version}",),
         CLAUDE_CODE: (
-            f"claude plugin marketplace add {site}/marketplace/repository/{owner}/{repo}.json",
-            f"{_npm_setting(site)}claude plugin install {slug}@{marketplace_name(OWN_NAME, owner, repo)}",
+            f"claude plugin marketplace add {site}/marketplace/version/{name}/{version.version}.json",
+            f"{_npm_setting(site)}claude plugin install {slug}@{version_marketplace(skill, version.version)}",
         ),
         NPM: (f"npm install {npm_name_of(name)}@{version.version} --registry {site}/npm",),
         CLAWHUB: (
@@ -87,6 +88,11 @@ def _commands(skill: Skill, version: SkillVersion, site: str) -> dict[str, Seque
             f"curl -fLo {slug}.zip '{site}/api/v1/skills/{name}/versions/{version.version}/download?format=zip'",
         ),
     }
+
+
+def _repository_market(skill: Skill, site: str) -> str:
+    owner, repo, _ = split_name(full_name(skill).lower())
+    return f"{site}/marketplace/repository/{owner}/{repo}.json"
 
 
 def _npm_setting(site: str) -> str:

@@ -8,6 +8,8 @@ from shared.records.submissions import State
 from shared.scanner.front_matter import NO_FIELDS, NOT_YAML
 
 S = State
+# Suggested where people filter by license; any other text is taken too.
+LICENSES = ("MIT", "Apache-2.0", "BSD-3-Clause", "ISC", "MPL-2.0", "GPL-3.0-only", "CC-BY-4.0", "CC0-1.0", "Unlicense")
 
 
 class Look(NamedTuple):
@@ -66,6 +68,7 @@ NEXT = {
     S.RESCAN_REQUIRED: Next(REVIEWER, "The content changed after the scan and must be scanned again."),
 }
 CANCELLED_UPLOAD = Next(AUTHOR, "Upload it again with its upload token to take it back.")
+CANCELLED = Next(AUTHOR, "Cancelled by its owner, who can reopen it.")
 SUBMISSION_FLAGS = {
     "accepted": "Submitted",
     "duplicate": "Already submitted",
@@ -116,6 +119,8 @@ EVENT_LABELS = {
     "skill.changed_hands": "Changed hands",
     "skill.withdrawn": "Withdrawn",
     "skill.restored": "Restored",
+    "skill.blocked": "Blocked",
+    "skill.deleted": "Deleted",
     "skill.deprecated": "Deprecated",
     "skill.undeprecated": "No longer deprecated",
     "skill.transferred": "Transferred",
@@ -130,6 +135,13 @@ _DAY = 86400
 _AGES = (
     (365.25 * _DAY, "year"), (365.25 / 12 * _DAY, "month"), (_DAY, "day"), (3600, "h"), (60, "min"), (1, "s"),
 )  # fmt: skip
+
+
+def next_of(state: State, last_actor: str, is_appealable: bool) -> Next:
+    if state is S.DEQUEUED and last_actor.startswith("owner:"):
+        return CANCELLED
+    appeal = " If this is wrong, its owner can appeal." if is_appealable else ""
+    return NEXT[state]._replace(text=NEXT[state].text + appeal)
 
 
 def look_of(state: State) -> Look:

@@ -26,7 +26,9 @@ _WORDS = (
     "raise return static struct switch then throw try type until var void while with yield"
 )
 _KEYWORD = re.compile(rf"(?<![\w$@.-])(?:{'|'.join(_WORDS.split())})(?![\w-])")
-_MARKDOWN_HEADING = re.compile(r"^(?: {0,3}#{1,6} .*|---\s*|\s*(?:```|~~~).*)$", re.MULTILINE)
+_MARKDOWN_HEADING = re.compile(r" {0,3}#{1,6} |---\s*$")
+_MARKDOWN_INLINE = re.compile(r"(?P<string>`[^`]{1,300}`)|(?P<keyword>\[[^\[\]]{0,200}\]\([^()\s]{1,300}\))")
+_FENCES = ("```", "~~~")
 _NOT_KEYWORDS = {"", "config", "ini", "lines", "html"}
 
 
@@ -150,7 +152,7 @@ def _pieces(line: str, start: int, spans: Sequence[tuple[int, int, str]], ends: 
 def _highlights(path: str, text: str) -> list[tuple[int, int, str]]:
     """Spans that do not overlap, in order."""
     if path.lower().endswith((".md", ".mdx", ".markdown")):
-        return [(*match.span(), "keyword") for match in _MARKDOWN_HEADING.finditer(text)]
+        return list(_markdown(text))
     from shared.scanner.syntax import language_of_file, read_syntax  # here: it loads the matcher
 
     language = language_of_file(path, text)
@@ -159,6 +161,22 @@ def _highlights(path: str, text: str) -> list[tuple[int, int, str]]:
     if language in _NOT_KEYWORDS:
         return list(_in_order(literals))
     return list(_in_order(sorted([*literals, *((*match.span(), "keyword") for match in _KEYWORD.finditer(text))])))
+
+
+def _markdown(text: str) -> Iterator[tuple[int, int, str]]:
+    """Headings and links; inline code and fenced blocks as text between quotes is in a program."""
+    fence, at = "", 0
+    for line in text.split("\n"):
+        mark = line.lstrip()[:3]
+        if fence or mark in _FENCES:
+            yield at, at + len(line), "string"
+            fence = mark if not fence else "" if mark == fence else fence
+        elif _MARKDOWN_HEADING.match(line):
+            yield at, at + len(line), "keyword"
+        else:
+            inline = _MARKDOWN_INLINE.finditer(line[:LONGEST_LINE])
+            yield from ((at + match.start(), at + match.end(), match.lastgroup or "") for match in inline)
+        at += len(line) + 1
 
 
 def _in_order(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:

@@ -11,6 +11,9 @@ import msgspec
 
 from shared.access.auth import Revocation
 from shared.evidence.receipt_store import Receipt
+from shared.marketplace.client_listing import sentences_of
+from shared.marketplace.conformance import check_conformance, installed_folder
+from shared.records.appeals import APPEALABLE
 from shared.records.runs import split_runs
 from shared.records.submissions import (
     CATEGORY_OF,
@@ -101,18 +104,22 @@ def submission_view(
     files: Mapping[str, bytes],
 ) -> dict[str, Any]:
     category = CATEGORY_OF[submission.state]
+    is_appealable = submission.state in APPEALABLE and submission.repo_url is not None
+    next_ = labels.next_of(submission.state, history[-1].actor if history else "", is_appealable)
     tries = tries_of(history)
     return {
         "verdict": deferral_of(submission, tries, at) or verdict_of(submission),
         "tries": tries,
         "resubmit_url": _resubmit_url(submission),
-        "next": labels.CANCELLED_UPLOAD if submission.reason == CANCELLED else labels.NEXT[submission.state],
+        "next": labels.CANCELLED_UPLOAD if submission.reason == CANCELLED else next_,
         "place": place and _place_sentence(place),
         "stages": stages_of(history),
         "overdue": staleness(submission, at) or None,
         "is_settled": category != "active",
+        "is_followed": category == "active" or submission.state in APPEALABLE,
         "is_published": category == "published",
         "may_resubmit": submission.state in (State.REJECTED, State.TIER1_FAILED, State.ON_HOLD),
+        "is_appealable": is_appealable,
         "groups": by_file(receipt.report.findings, files) if receipt else [],
         "truncated": receipt is not None and receipt.truncated,
         "scanned": receipt is not None,
@@ -121,6 +128,7 @@ def submission_view(
         "findings_base": _findings_base(submission),
         "judgement": receipt and receipt.judgement,
         "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
+        "deviations": _deviations(submission, files),
         "incomplete": receipt.report.incomplete if receipt else (),
         "facts": _facts(submission, receipt),
         "runs": split_runs(history),
@@ -129,6 +137,13 @@ def submission_view(
 
 def _tree(files: Mapping[str, bytes], receipt: Receipt | None) -> list[TreeRow]:
     return file_tree(files, receipt.report.receipt.files, receipt.report.findings) if receipt else []
+
+
+def _deviations(submission: Submission, files: Mapping[str, bytes]) -> list[str]:
+    """From the specification of agentskills.io."""
+    page = files.get("SKILL.md")
+    folder = installed_folder(submission.skill_name)
+    return [] if page is None else sentences_of(check_conformance(page, folder).deviations)
 
 
 def _front_matter(receipt: Receipt | None) -> FrontMatter | None:

@@ -12,6 +12,7 @@ from shared.storage.content import content_hash_of
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
 
+STOPPED = ("TIER1_FAILED", "REJECTED", "BLOCKED", "ON_HOLD")
 SECONDS = 120  # of one command, on a busy machine
 
 
@@ -26,13 +27,13 @@ def files_of(name: str, text: str = "Read the file, then sum it up.") -> dict[st
 class RegistrySite:
     def __init__(self, platform: Platform, github: StubGitHub) -> None:
         self.platform, self.github = platform, github
-        self.repos: dict[str, dict[str, str]] = {}
+        self.repos: dict[str, dict[str, str | bytes]] = {}
 
     @property
     def url(self) -> str:
         return self.platform.url
 
-    def push(self, full_name: str, files: Mapping[str, str]) -> None:
+    def push(self, full_name: str, files: Mapping[str, str | bytes]) -> None:
         """A new commit at the head of the repository, which has not been submitted."""
         self.repos.setdefault(full_name, {}).update(files)
         known = self.github.repos.get(full_name)
@@ -41,23 +42,33 @@ class RegistrySite:
     def _new(self, full_name: str):
         return self.github.repo(full_name).commit
 
-    def publish(self, full_name: str, skill: str, files: Mapping[str, str]) -> None:
+    def publish(self, full_name: str, skill: str, files: Mapping[str, str | bytes], approves: bool = False) -> None:
+        """`approves`: a person does, whatever the scan found."""
         self.push(full_name, files)
         body = {"repoUrl": f"https://github.com/{full_name}", "skillName": skill}
         status, answer = self.platform.json("POST", "/api/v1/submissions", body)
         assert status in (200, 201), answer
+        if approves:
+            eventually(lambda: self._state(answer["id"]) in STOPPED, 60)
+            self._decide(f"submissions/{answer['id']}/approve", "It is a test of ours.")
         eventually(lambda: self._is_published(answer["id"]), 60)
 
-    def _is_published(self, submission: str) -> bool:
+    def _state(self, submission: str) -> str:
         _, answer = self.platform.json("GET", f"/api/v1/submissions/{submission}")
-        state = answer.get("state") or answer["submission"]["state"]
-        assert state not in ("TIER1_FAILED", "REJECTED", "BLOCKED", "ON_HOLD"), answer
+        state: str = answer.get("state") or answer["submission"]["state"]
+        return state
+
+    def _is_published(self, submission: str) -> bool:
+        state = self._state(submission)
+        assert state not in STOPPED, state
         return state in ("PUBLISHED", "VENDOR_APPROVED")
 
     def block(self, name: str) -> None:
+        self._decide(f"skills/{name}/block", "It reads what it should not.")
+
+    def _decide(self, path: str, reason: str) -> None:
         headers = {"authorization": f"Bearer {self.platform.admin_token}"}
-        path = f"/api/v1/admin/skills/{name}/block"
-        status, answer = self.platform.json("POST", path, {"reason": "It reads what it should not."}, headers)
+        status, answer = self.platform.json("POST", f"/api/v1/admin/{path}", {"reason": reason}, headers)
         assert status == 200, answer
 
     def version(self, name: str, version: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import textwrap
 from html import unescape
 
 import pytest
@@ -33,18 +34,25 @@ COMMAND = re.compile(r'<code class="command"[^>]*>(.*?)</code>')
 
 @pytest.fixture(scope="module")
 def tabs(site):
-    """The commands of the skill's page, by client."""
-    _, _, page = site.platform.request("GET", "/skills/acme/tools/pdf")
+    """The commands of the skill's page, by client, from before there was a newer version."""
+    site.publish("acme/pinned", "pdf", files_of("pdf", "The first."))
+    _, _, page = site.platform.request("GET", "/skills/acme/pinned/pdf")
+    site.publish("acme/pinned", "pdf", files_of("pdf", "The second."))
+    assert site.version("acme/pinned/pdf", "1.0.1")
     return {client: [*map(unescape, COMMAND.findall(text))] for client, text in TABS.findall(page.decode())}
 
 
 @pytest.mark.parametrize("client", ["skills", "claude-code", "npm", "clawhub", "download"])
 def test_the_commands_of_a_skill_page_install_the_version_that_they_name(site, tmp_path, tabs, client):
     user = Client(tmp_path, DISABLE_TELEMETRY="1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
-    site.push("acme/tools", files_of("pdf", "Not scanned."))
+    site.push("acme/pinned", files_of("pdf", "Not scanned."))
     for command in tabs[client]:
         user.run("bash", "-e", "-c", command.replace("npx skills add", "skills add -a claude-code -y --copy"))
-    recorded = site.version("acme/tools/pdf", "1.0.0")
+    if client == "claude-code":  # what is pinned stays so
+        market = tabs[client][1].rpartition("@")[2]
+        user.run("claude", "plugin", "marketplace", "update", market)
+        user.run("env", f"npm_config_registry={site.url}/npm", "claude", "plugin", "update", f"pdf@{market}")
+    recorded = site.version("acme/pinned/pdf", "1.0.0")
     if client == "download":
         digest = hashlib.sha256((user.work / "pdf.zip").read_bytes()).hexdigest()
         assert digest == recorded["artifacts"]["zip"]["sha256"]
@@ -58,7 +66,21 @@ def test_each_client_has_four_lines():
     assert list(BLOCKS) == ["skills", "Claude Code", "npm", "clawhub", "MCP"]
 
 
-def test_the_lines_for_mcp_are_those_of_the_client_that_is_tested():
-    program = (REPOSITORY / "tests" / "clients" / "mcp_client.py").read_text()
-    for call in re.findall(r"client\.\w+\(", BLOCKS["MCP"]):
-        assert call in program
+PROGRAM = """
+import asyncio, sys
+from fastmcp import Client
+from fastmcp.skills.client import SkillsClientExtension
+
+async def main(url):
+{block}
+    print(text[0].text)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_the_lines_for_mcp_read_a_skill(site, tmp_path):
+    client = Client(tmp_path)
+    program = PROGRAM.format(block=textwrap.indent(BLOCKS["MCP"], "    "))
+    read = client.run(client.python, "-c", program, site.url)
+    assert "description: Helps with pdf files." in read

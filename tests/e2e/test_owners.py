@@ -1,15 +1,18 @@
 """An owner in a real browser, against the running platform and the stub GitHub: prove, submit, be rejected, appeal, be
-overturned, published; deprecate; withdraw; be told of all that by a webhook."""
+overturned, published; deprecate; withdraw; lose the repository; be told of all that by a webhook and a feed. And:
+transfer, cancel, reopen."""
 
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import expect
 
 from shared.access.owners import PROOF_PATH
 from shared.notifications.delivery import signature_of
+from shared.submissions.repo_watch import watch_put
 from tests.support.browser import browser as open_browser
 from tests.support.browser_tab import Tab, sign_in, violations
 from tests.support.platform import Platform, eventually
@@ -52,11 +55,97 @@ def receiver():
         yield running
 
 
-def submitted(platform, name: str, *states: str) -> dict:
-    body = {"repoUrl": f"https://github.com/{REPO}", "skillPath": f"skills/{name}"}
-    _, answer = platform.json("POST", "/api/v1/submissions", body)
-    path = f"/api/v1/submissions/{answer['id']}"
-    return eventually(lambda: (one := platform.json("GET", path)[1])["state"] in states and one, 60)
+def submitted(browser, platform, name: str, repo: str = REPO) -> str:
+    """Its id, by the form."""
+    page = Tab(browser.new_context(java_script_enabled=False)).page
+    page.goto(f"{platform.url}/submit")
+    page.fill("#repo-url", f"https://github.com/{repo}")
+    page.locator("details", has=page.locator("#skill-path")).first.locator("summary").click()
+    page.fill("#skill-path", f"skills/{name}")
+    page.locator("form", has=page.locator("#repo-url")).get_by_role("button").first.click()
+    page.wait_for_url("**/submissions/sub_*")
+    submission_id = page.url.partition("/submissions/")[2].partition("?")[0]
+    page.context.close()
+    return submission_id
+
+
+def reached(platform, submission_id: str, state: str) -> None:
+    path = f"/api/v1/submissions/{submission_id}"
+    eventually(lambda: platform.json("GET", path)[1]["state"] == state, 60)
+
+
+def due_now(platform, repo: str) -> None:
+    """As if its last look were a day ago."""
+    source = f"https://github.com/{repo}"
+    put = watch_put(source, datetime(2020, 1, 1, tzinfo=UTC))
+    dynamodb = platform.client("dynamodb")
+    item = {"pk": put.key.pk, "sk": put.key.sk, "doc": put.doc, **put.attrs}
+    [table] = dynamodb.list_tables()["TableNames"]
+    dynamodb.put_item(TableName=table, Item={name: {"S": value} for name, value in item.items()})
+
+
+def ticked(platform) -> str | None:
+    """When the last tick of the sweep ended."""
+    admin = {"authorization": f"Bearer {platform.admin_token}"}
+    return platform.json("GET", "/api/v1/admin/queue", headers=admin)[1]["sweep"]["tickedAt"]
+
+
+def lose(platform, github) -> None:
+    """Somebody registers the name anew. The next tick holds its skills: one that ends may have begun before."""
+    github.repo(REPO, FILES, id=9999)
+    due_now(platform, REPO)
+    for _ in range(2):
+        before = ticked(platform)
+        eventually(lambda before=before: ticked(platform) != before, 120)
+
+
+def test_an_owner_cancels_reopens_and_transfers(browser, platform, github):
+    github.repo("acme/moves", FILES)
+    github.repo("acme/home", FILES)
+    tokens = [proven_by_api(platform, github, repo) for repo in ("acme/moves", "acme/home")]
+    tab = Tab(browser.new_context(viewport={"width": 390, "height": 800}))
+    page = tab.page
+    page.goto(f"{platform.url}/owner")
+    page.fill("#token", tokens[0])
+    page.locator("form", has=page.locator("#token")).get_by_role("button").click()
+    expect(page.get_by_role("heading", name="My submissions")).to_be_visible()
+
+    admin = {"authorization": f"Bearer {platform.admin_token}"}
+    assert platform.json("POST", "/api/v1/admin/queue/pause", {"reason": "a test"}, headers=admin)[0] == 200
+    waiting = submitted(browser, platform, "greeter", "acme/moves")
+    page.goto(f"{platform.url}/owner/submissions/{waiting}")
+    page.click("summary:text('Cancel…')")
+    page.fill("input[name=why] >> visible=true", "Not yet.")
+    page.click("button:text('Cancel submission')")
+    expect(page.locator(".banner.good")).to_contain_text("Cancelled")
+    page.goto(f"{platform.url}/submissions/{waiting}")
+    expect(page.locator(".verdict")).to_contain_text("Cancelled by its owner, who can reopen it.")
+    assert violations(page) == []
+    page.goto(f"{platform.url}/owner/submissions/{waiting}")
+    page.click("summary:text('Reopen…')")
+    page.fill("input[name=why] >> visible=true", "Now.")
+    page.click("button:text('Reopen submission')")
+    expect(page.locator(".banner.good")).to_contain_text("Reopened")
+    assert platform.json("POST", "/api/v1/admin/queue/resume", {"reason": "a test"}, headers=admin)[0] == 200
+    reached(platform, waiting, "PUBLISHED")
+
+    page.goto(f"{platform.url}/owner")
+    page.click("summary:text('Transfer…')")
+    page.fill("input[name=targetToken] >> visible=true", tokens[1])
+    page.fill("input[name=why] >> visible=true", "It has a home of its own.")
+    page.click("button:text('Transfer greeter')")
+    expect(page.locator(".banner.good")).to_contain_text("Transferred")
+    page.goto(f"{platform.url}/skills/acme/moves/greeter")
+    expect(page.locator(".banner.warning").first).to_contain_text("acme/home/greeter")
+    moved = submitted(browser, platform, "greeter", "acme/home")
+    reached(platform, moved, "PUBLISHED")
+    tab.close()
+
+
+def proven_by_api(platform, github, repo: str) -> str:
+    _, challenge = platform.json("POST", "/api/v1/owners/challenges", {"repoUrl": f"https://github.com/{repo}"})
+    github.repos[repo].commit({**FILES, PROOF_PATH: f"{challenge['word']}\n"})
+    return platform.json("POST", "/api/v1/owners/proofs", {"challengeId": challenge["challengeId"]})[1]["token"]
 
 
 def proven(page, platform, github) -> None:
@@ -117,15 +206,17 @@ def shows_delivered(page, platform, *labels: str) -> bool:
 
 def exported_false_alarms(platform) -> list[dict]:
     """As `make false-alarms` prints them."""
-    command = [sys.executable, "-m", "local", "false-alarms"]
-    environment = {"LOCAL_DIR": str(platform.directory), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "local", "false-alarms", "--url", platform.url]
+    environment = {"LOCAL_DIR": "nowhere", "ADMIN_TOKEN": platform.admin_token, "PATH": "/usr/bin:/bin"}
     printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     return [json.loads(line) for line in printed.splitlines()]
 
 
 def test_an_owner_proves_appeals_deprecates_and_withdraws(browser, platform, github, receiver):
     github.repo(REPO, FILES)
-    leaks, greeter = submitted(platform, "leaks", "TIER1_FAILED"), submitted(platform, "greeter", "PUBLISHED")
+    leaks, greeter = submitted(browser, platform, "leaks"), submitted(browser, platform, "greeter")
+    reached(platform, leaks, "TIER1_FAILED")
+    reached(platform, greeter, "PUBLISHED")
     owner, reviewer = (Tab(browser.new_context(viewport={"width": 1280, "height": 900})) for _ in range(2))
     page = owner.page
     proven(page, platform, github)
@@ -133,7 +224,7 @@ def test_an_owner_proves_appeals_deprecates_and_withdraws(browser, platform, git
     secret = set_webhook(page, receiver)
     owner.problems.clear()  # the answers that are refused on purpose
 
-    page.goto(f"{platform.url}/owner/submissions/{leaks['id']}")
+    page.goto(f"{platform.url}/owner/submissions/{leaks}")
     assert violations(page) == []
     fields = page.locator("textarea[name^='why-']")
     for place in range(fields.count()):
@@ -171,9 +262,16 @@ def test_an_owner_proves_appeals_deprecates_and_withdraws(browser, platform, git
     expect(page.locator(".banner.good")).to_contain_text("Withdrawn")
     status, answer = platform.json("GET", f"/{REPO}/greeter/.well-known/agent-skills/index.json")
     assert (status, answer["error"]["code"]) == (403, "skill_withdrawn")
-    assert platform.json("GET", f"/api/v1/submissions/{greeter['id']}")[1]["state"] == "PUBLISHED"  # no move
+    assert platform.json("GET", f"/api/v1/submissions/{greeter}")[1]["state"] == "PUBLISHED"  # no move
 
-    told = ("Withdrawn", "Deprecated", "Published", "Appeal answered", "Appeal opened")
+    lose(platform, github)
+    page.goto(f"{platform.url}/skills/{REPO}/leaks")
+    expect(page.locator(".banner", has_text="changed hands").first).to_be_visible()
+    feed = platform.request("GET", f"/feeds/owners/{REPO}")[2].decode()
+    titles = ("Changed hands", "Withdrawn", "Deprecated", "Published", "Appeal answered", "Appeal opened", "Rejected")
+    assert [title for title in titles if f"{title}: {REPO}/" not in feed] == []
+
+    told = ("Changed hands", "Withdrawn", "Deprecated", "Published", "Appeal answered", "Appeal opened")
     eventually(lambda: shows_delivered(page, platform, *told), 60)
     assert violations(page) == []
     assert {"skill.withdrawn", "appeal.answered"} <= {event["type"] for event in receiver.events}

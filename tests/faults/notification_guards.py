@@ -28,6 +28,10 @@ def _resolving_again(original):
     return lambda addresses: aiohttp.ThreadedResolver()
 
 
+def _unmarked(original):
+    return lambda source, due, has_published: original(source, due)
+
+
 NOTIFICATION_GUARDS = [
     Guard("an event is part of the decision", {"shared.submissions.submission_store:event_puts": always([])}),
     Guard("a lost notification is sent again", {f"{DELIVERY}:REDISPATCH_PERIOD": value(timedelta(days=400))}),
@@ -39,12 +43,23 @@ NOTIFICATION_GUARDS = [
     Guard(
         "what changed hands is not installed",
         {
+            "functions.clients.clawhub:refuse_held": always(None),
             "shared.marketplace.installable:refuse_held": always(None),
             "functions.api.skill_files:refuse_held": always(None),
         },
     ),
     Guard("events go by the numeric id", {f"{DELIVERY}:find_targets": _by_name}),
-    Guard("webhooks go to public addresses", {"shared.storage.webhook_client:is_public": always(True)}),
+    Guard(
+        "webhooks go to public addresses",
+        {
+            "shared.storage.webhook_client:is_public": always(True),
+            "shared.storage.public_address:_is_public_v4": always(True),
+        },
+    ),
+    Guard("what is not 2xx is a failure", {"shared.storage.webhook_client:_refuse_status": always(None)}),
+    Guard("a webhook is https", {"shared.storage.webhook_client:_problem_of": always(None)}),
+    Guard("a transfer keeps its numeric id", {"shared.marketplace.publishing:_is_target": always(True)}),
+    Guard("a publication is looked at again", {"shared.marketplace.publishing:watch_put": _unmarked}),
     Guard("a webhook's name is resolved once", {"shared.storage.webhook_client:_pinned": _resolving_again}),
 ]
 

@@ -1,5 +1,6 @@
 """The guards of ownership: proofs, tokens, what belongs to whom."""
 
+import re
 from datetime import timedelta
 
 from shared.storage.kv import Check, Key
@@ -48,7 +49,15 @@ def _found_by_anything(original):
     return lambda challenge_id: Key("owner-challenge:any")
 
 
+def _contains(original):
+    return lambda word, written: word in written
+
+
 OWNER_GUARDS = [
+    Guard("a proof file has the word alone", {"shared.access.owners:is_same": _contains}),
+    Guard("an answer is about what was seen", {"shared.moderation.submission_decisions:refuse_changed": always(None)}),
+    Guard("owners have a share of actions", {"shared.access.owners:count_owner_action": always(None)}),
+    Guard("a sentence has no control characters", {"shared.access.audit:_UNSAFE": value(re.compile("(?!)"))}),
     Guard("a challenge has a secret id", {"shared.access.owners:_challenge_key": _found_by_anything}),
     Guard("an operator's yank stays", {"shared.moderation.owner_decisions:_is_by_operator": always(False)}),
     Guard("a blocked skill has no score", {"shared.marketplace.community:trust": _scoring_what_is_blocked}),

@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from shared.access.owners import PROOF_PATH
 from shared.records.submissions import State
 from tests.support.faulty_platform import faulty_platform
 from tests.support.invariants import check_invariants
 from tests.support.platform import eventually
+from tests.support.receiver import Receiver
 
 # Where a worker is held when it is killed: the request that follows the step, or (after) the reply to the step's own.
 STEPS = {
@@ -27,7 +29,7 @@ SHORTEST_LEASE = timedelta(seconds=4.8)
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory):
-    with faulty_platform(tmp_path_factory.mktemp("crashes")) as faulty:
+    with faulty_platform(tmp_path_factory.mktemp("crashes"), WEBHOOK_LOOPBACK="true") as faulty:
         yield faulty
 
 
@@ -144,3 +146,28 @@ def test_at_rest_every_invariant_holds_and_the_queue_is_empty(faulty, killed, la
     check_invariants(stored)
     assert faulty.admin("GET", "stuck")["count"] == 0
     assert not [key for key in stored.items if key.pk.startswith("dead-letter:")]
+
+
+@pytest.mark.requirement("R40", "R45")
+def test_an_owner_is_told_though_the_worker_that_decided_dies_and_so_does_the_one_that_told(faulty, late):
+    """Killed between the decision and everything after it, then between the delivery and its record: told at least
+    once, the second time with the same delivery id."""
+    name, files = "told/skills", {"SKILL.md": "# no front matter\n"}
+    repo = faulty.github.repo(name, files)
+    status, challenge = faulty.insist("POST", "/api/v1/owners/challenges", {"repoUrl": f"https://github.com/{name}"})
+    assert status == 201, challenge
+    repo.commit({**files, PROOF_PATH: challenge["word"]})
+    _, proof = faulty.insist("POST", "/api/v1/owners/proofs", {"challengeId": challenge["challengeId"]})
+    with Receiver() as receiver:
+        token, hook = {"authorization": f"Bearer {proof['token']}"}, {"url": f"{receiver.url}/hook"}
+        assert faulty.insist("POST", "/api/v1/owner/webhook", hook, token)[0] == 201
+        decided = faulty.proxy.hold("TransactWriteItems", having=["submission.rejected", name], after=True)
+        noted = faulty.proxy.hold("PutItem", having=["deliveredAt", name])
+        submission_id = faulty.submit_repo(name)["id"]
+        faulty.kill_holder(decided)
+        decided.drop()
+        faulty.kill_holder(noted, "Notifications")
+        noted.drop()
+        eventually(lambda: len(receiver.events) > 1, 120)
+        assert {event["submissionId"] for event in receiver.events} == {submission_id}
+        assert len({headers["x-vskill-delivery"] for headers in receiver.headers}) == 1

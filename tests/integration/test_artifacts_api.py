@@ -7,7 +7,11 @@ import json
 import urllib.request
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from functions.api.skill_files import LARGEST_ANSWER
+from functions.clients.artifacts import SUFFIXES
+from functions.registry import handler as registry
 from functions.skills_api import handler as skills_api
 from shared.marketplace.skill_store import get_version
 from tests.support.gateway_events import Context, an_http_event
@@ -39,6 +43,26 @@ def test_a_large_artifact_comes_from_the_bucket_by_an_address_that_is_signed_for
             assert hashlib.sha256(response.read()).hexdigest() == artifact.sha256
             assert response.headers["content-type"] == "application/zip"
             assert response.headers["content-disposition"] == 'attachment; filename="large-1.0.0.zip"'
+
+
+ARTIFACT = "GET /artifacts/{owner}/{repo}/{skill}/{version}/{file}"
+CLAWHUB = "GET /clawhub/api/v1/download"
+
+
+@pytest.mark.parametrize("packaging", ["tgz", "npm", "zip"])
+def test_clients_get_a_large_artifact_from_the_bucket_too(function_env, monkeypatch, packaging):
+    monkeypatch.setattr("functions.api.skill_files.LARGEST_ANSWER", 100)
+    publish("large")
+    artifact = run(lambda: get_version("uploads/anonymous/large", "1.0.0")).artifacts[packaging]
+    parts = {"owner": "uploads", "repo": "anonymous", "skill": "large", "version": "1.0.0"}
+    asked = [an_http_event(ARTIFACT, path=parts | {"file": f"{artifact.sha256}{SUFFIXES[packaging]}"})]
+    if packaging == "zip":
+        asked.append(an_http_event(CLAWHUB, query="slug=anonymous--large&ownerHandle=uploads"))
+    for event in asked * 2:
+        answer = registry(event, Context())
+        assert (answer["statusCode"], answer["headers"]["cache-control"]) == (302, "no-store")
+        with urllib.request.urlopen(answer["headers"]["location"]) as response:
+            assert hashlib.sha256(response.read()).hexdigest() == artifact.sha256
 
 
 def test_the_largest_direct_answer_fits_the_limit_of_lambda():

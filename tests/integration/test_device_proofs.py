@@ -49,7 +49,6 @@ async def refused(env, device) -> tuple[int, str]:
     return answer.status, answer.json["error"]["code"]
 
 
-@pytest.mark.requirement("S39")
 async def test_an_account_that_may_push_gets_a_token_and_its_own_is_not_kept(env, github, caplog):
     device = await opened(env)
     assert (device["userCode"], device["verificationUri"]) == ("WDJB-MJHT", f"{github.url}/login/device")

@@ -15,15 +15,15 @@ from bench.cold_start import EVENTS
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
-    "submissions_api": 165,
+    "submissions_api": 167,
     "skills_api": 174,
     "registry": 165,
-    "admin_api": 214,
+    "admin_api": 215,
     "owner_api": 216,
-    "owner_pages": 233,
+    "owner_pages": 234,
     "webhooks": 153,
     "pages": 316,
-    "admin_pages": 331,
+    "admin_pages": 332,
     "consumer": 165,
     "dead_letters": 161,
     "stuck_scan": 161,

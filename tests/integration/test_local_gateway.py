@@ -146,8 +146,9 @@ async def test_a_redirect_to_the_store_is_followed_for_those_who_cannot_reach_it
     bucket = create_resources(store_url)["BUCKET_NAME"]
     client("s3", store_url).put_object(Bucket=bucket, Key="artifact", Body=b"bytes of it")
     path = f"/things/redirected/{store_url}/{bucket}/artifact"
-    answer = await ask(Exposure(is_public=True, store=store_url), pool, path)
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert answer.endswith(b"\r\n\r\nbytes of it")
+    for exposure in (Exposure(is_public=True, store=store_url), Exposure(trusted_proxy="127.0.0.1", store=store_url)):
+        answer = await ask(exposure, pool, path)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.endswith(b"\r\n\r\nbytes of it")
     for exposure in (Exposure(store=store_url), Exposure(is_public=True, store="http://127.0.0.1:1")):
         assert (await ask(exposure, pool, path)).startswith(b"HTTP/1.1 302 ")

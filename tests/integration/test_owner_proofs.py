@@ -39,7 +39,6 @@ def write_word(repo, word: str, **more) -> None:
     repo.commit({**SKILL, PROOF_PATH: f"{word}\n"}, **more)
 
 
-@pytest.mark.requirement("S39")
 async def test_the_word_at_the_head_of_the_default_branch_gives_a_token(env, github):
     challenge = await challenge_for(env, REPO)
     assert (await prove(env, challenge))["error"]["code"] == "not_proven"

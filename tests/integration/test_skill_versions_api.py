@@ -63,7 +63,7 @@ def test_versions_are_listed_newest_first_with_exactly_these_fields(greeter):
 def test_one_version_has_its_own_text_and_files(greeter):
     answer = twice("greeter/versions/1.0.0")
     assert answer.status == 200
-    more = {"name": str, "sha": type(None), "content": str, "files": list}
+    more = {"name": str, "sha": type(None), "content": str, "files": list, "capabilities": list}
     assert types_of(answer.body) == VERSION | more
     assert (answer.body["version"], answer.body["runUrl"]) == ("1.0.0", f"/submissions/{greeter}/runs/1")
     assert "Say hello" in answer.body["content"]

@@ -13,7 +13,7 @@ from shared.timing import STORE_BUDGET
 from tests.support.gateway_events import call, error_of
 from tests.support.memory import ADMIN_TOKEN
 
-BUNDLE = {"bundle": {"name": "a", "files": [{"path": "SKILL.md", "content": "x"}]}}
+BUNDLE = {"bundle": {"name": "a", "files": [{"path": "SKILL.md", "content": "---\nname: a\ndescription: A.\n---\n"}]}}
 AUTHORIZED = {"headers": {"authorization": f"Bearer {ADMIN_TOKEN}-admin"}}
 REQUESTS = [
     (submissions, "GET /api/v1/submissions", {}),

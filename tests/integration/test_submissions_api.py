@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from functions.consumer import handler as consumer
+from functions.http.answer import AT_EDGE
 from functions.submissions_api import handler
 from shared import runtime
 from tests.support.aws_resources import client
@@ -192,10 +193,11 @@ def test_a_base64_body_is_understood():
     assert handler(event, Context())["statusCode"] == 201
 
 
-def test_answers_are_json_that_is_neither_cached_nor_sniffed():
-    for answer in (call(handler, LIST), call(handler, LIST, query="x=1")):
+def test_answers_are_json_that_is_not_sniffed_and_that_no_browser_keeps():
+    for query, cached in (("", AT_EDGE), ("x=1", "no-store")):
+        answer = call(handler, LIST, query=query)
         assert answer.headers["content-type"] == "application/json; charset=utf-8"
-        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cache-control"] == cached
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 

@@ -201,11 +201,14 @@ async def test_each_repository_is_asked_once_and_an_unchanged_one_costs_no_quota
         await publish(env, path=f"s{n}")
     stub.asked.clear()
     first = await within(env, sweep)
-    assert (stub.count("repo"), stub.count("ref"), first.requests) == (1, 1, 2)
+    assert (stub.count("repo"), stub.count("ref"), first.requests) == (1, 0, 1)
     stub.asked.clear()
     second = await a_day_later(env)
+    assert ([asked.status for asked in stub.asked], second.requests) == ([304, 200], 1)  # the head is asked for once
+    stub.asked.clear()
+    third = await a_day_later(env)
     assert [asked.status for asked in stub.asked] == [304]
-    assert (second.checked, second.requests) == (1, 0)
+    assert (third.checked, third.requests) == (1, 0)
     assert stub.asked[0].headers["Authorization"] == f"Bearer {GITHUB_TOKEN}"
 
 
@@ -225,12 +228,34 @@ async def test_a_tick_uses_at_most_a_fifth_of_the_quota(env, stub):
     assert report.more
     assert 10 <= report.requests <= 12
     assert sum(asked.status == 200 for asked in stub.asked) == report.requests
-    again = await within(env, sweep)
-    assert again.requests <= 2  # the first one of a tick tells what is left
-    assert (await within(env, get_sweep_state)).used == report.requests + again.requests
     status = await within(env, get_sweep_status)
-    assert status.requests_per_hour == 12
+    assert (status.requests_per_hour, status.overdue) == (12, 30 - report.checked)
     assert status.round_ms > 22 * 3600 * 1000
+
+
+async def test_twelve_ticks_of_an_hour_use_no_more_than_its_share(env, stub):
+    """Each in a process that knows nothing of the quota before it has asked."""
+    await many_repos(env, stub, 30)
+    stub.limit = stub.remaining = 60  # without a token
+    for _ in range(12):
+        report = await within(env, sweep)
+        env.github._http._quotas.clear()
+        env.clock.forward(minutes=2)
+    assert report.stopped_by_quota
+    assert 10 <= sum(asked.status == 200 for asked in stub.asked) <= 12
+    asked = len(stub.asked)
+    stub.resets_at += 3600
+    env.clock.forward(hours=1)
+    assert (await within(env, sweep)).requests
+    assert len(stub.asked) > asked  # a new window
+
+
+async def test_all_overdue_repositories_are_counted(env, stub):
+    for n in range(1500):
+        await env.kv.put(watch_put(f"https://github.com/o/r{n}", env.clock()))
+    stub.fail("any", "500")
+    await within(env, sweep)
+    assert (await within(env, get_sweep_status)).overdue == 1500
 
 
 async def test_while_github_is_down_nothing_is_concluded_and_everything_stays_due(env, stub):
@@ -277,7 +302,8 @@ async def test_a_tick_that_is_cut_off_is_made_up_for_by_the_next_one(stub):
 
 async def test_skills_of_an_older_release_are_enrolled_page_by_page(env, stub, monkeypatch):
     monkeypatch.setattr(repo_sweep, "ENROLLED_AT_ONCE", 4)
-    skills = [a_skill(f"acme/r{n % 5}/s{n}", n) for n in range(10)]
+    monkeypatch.setattr(repo_sweep, "PAGES_ENROLLED", 2)
+    skills = [a_skill(f"acme/r{n % 5}/s{n}", n) for n in range(20)]
     fill(env.kv, skills)
     ticks = 0
     while not (await within(env, get_sweep_state)).is_enrolled:

@@ -368,13 +368,14 @@ async def test_a_receipt_is_reused_for_the_same_content_and_rules(env, stub):
 
 
 class RequestsKV(MemoryKV):
-    """Counts what would be a request to DynamoDB each; those of the cache of repositories, which the next skill of the
-    same one saves, apart."""
+    """Counts what would be a request to DynamoDB each; apart from them those of the cache of repositories, which the
+    next skill of the same one saves, and those of the shared quota, once a minute."""
 
     def __init__(self, now) -> None:
         super().__init__(now)
         self.requests: list[str] = []
         self.for_cache: list[str] = []
+        self.for_quota: list[str] = []
 
     def requests_for(self, key):
         return self.for_cache if key.pk.startswith("github:") else self.requests
@@ -384,7 +385,9 @@ class RequestsKV(MemoryKV):
         return await super().get(key)
 
     async def get_many(self, keys):
-        self.requests.append("get_many")
+        keys = list(keys)
+        is_quota = all(key.pk.startswith("github:quota:") for key in keys)
+        (self.for_quota if is_quota else self.requests).append("get_many")
         return await super().get_many(keys)
 
     async def get_counts(self, keys):
@@ -416,3 +419,4 @@ async def test_a_submission_takes_at_most_twelve_requests_from_post_to_published
     assert len(taken) <= 12, taken
     assert len(taken) == requests, taken  # what the README says
     assert for_cache == ([] if is_upload else ["get", "put", "put"] * 2)
+    assert len(env.kv.for_quota) == (0 if is_upload else 1)

@@ -74,7 +74,6 @@ def test_private_loopback_link_local_and_embedded_addresses_are_not_public(addre
     assert not is_public(address)
 
 
-@pytest.mark.requirement("S40")
 @pytest.mark.parametrize("address", ["8.8.8.8", "140.82.112.3", "2606:4700::1111", "::ffff:8.8.8.8"])
 def test_public_addresses_are(address):
     assert is_public(address)
@@ -95,7 +94,7 @@ async def test_a_name_that_resolves_to_one_is_not_connected_to(monkeypatch, addr
     ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "127.0.0.1", "[::1]", "[::ffff:7f00:1]", "localhost", "0"],
 )
 async def test_numbers_in_any_notation_and_literal_addresses_lead_nowhere(host):
-    with pytest.raises(DeliveryFailed):
+    with pytest.raises(DeliveryFailed, match=r"not public|unusual way|does not resolve"):
         await post(f"https://{host}/hook")
 
 
@@ -154,7 +153,6 @@ async def test_a_receiver_that_fails_hangs_or_is_not_there_is_a_failed_delivery(
         await post(f"{receiver.url}/hangs", allows_loopback=True)
 
 
-@pytest.mark.requirement("R43")
 async def test_an_address_that_the_client_cannot_read_is_a_failed_delivery(monkeypatch):
     """Any other error would have it tried again for ever."""
     resolving(monkeypatch, ["8.8.8.8"])

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
 from shared.storage.kv import Page, Query
-from tests.support.memory import MemoryKV, Row
+from tests.support.memory import MemoryContent, MemoryKV, Row
 
 KEYS_PER_REQUEST = 100  # as DynamoDB has it
 SETTLED = 30  # turns of the event loop after which no other request is about to start
@@ -48,11 +48,12 @@ class CountingKV(LookedUpKV):
 
     def __init__(self, now) -> None:
         super().__init__(now)
-        self.requests = self.round_trips = 0
+        self.forget()
         self._gate: asyncio.Future[None] | None = None
 
     def forget(self) -> None:
-        self.requests = self.round_trips = 0
+        self.requests = self.round_trips = 0  # of reads
+        self.writes = 0
 
     async def get(self, key):
         await self._wave()
@@ -71,6 +72,18 @@ class CountingKV(LookedUpKV):
         await self._wave()
         return await super().query(query)
 
+    async def put(self, put) -> None:
+        self.writes += 1
+        await super().put(put)
+
+    async def transact(self, build):
+        self.writes += 1
+        return await super().transact(build)
+
+    async def take(self, key, most, expires_at, amount=1):
+        self.writes += 1
+        return await super().take(key, most, expires_at, amount)
+
     async def _wave(self, requests: int = 1) -> None:
         if not requests:
             return
@@ -87,3 +100,23 @@ class CountingKV(LookedUpKV):
         gate, self._gate = self._gate, None
         self.round_trips += 1
         gate.set_result(None)
+
+
+class CountingContent(MemoryContent):
+    requests = 0
+
+    async def get_files(self, content_hash):
+        self.requests += 1
+        return await super().get_files(content_hash)
+
+    async def get_body(self, key):
+        self.requests += 1
+        return await super().get_body(key)
+
+    async def put_body(self, key, body):
+        self.requests += 1
+        await super().put_body(key, body)
+
+    async def put_files(self, files):
+        self.requests += 1
+        return await super().put_files(files)

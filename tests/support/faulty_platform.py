@@ -141,10 +141,10 @@ class FaultyPlatform:
         pids: list[int] = self.platform.info["workers"].get(function, [])
         return pids
 
-    def kill_holder(self, hold: Hold) -> int:
+    def kill_holder(self, hold: Hold, function: str = "Consumer") -> int:
         """SIGKILL of the very process whose request is held."""
         hold.wait()
-        pid = eventually(lambda: pid_of(hold.ports[-1], self.workers()))
+        pid = eventually(lambda: pid_of(hold.ports[-1], self.workers(function)))
         kill(pid)
         return pid
 

@@ -77,6 +77,7 @@ async def owned_skill(env, **more: Any) -> Skill:
                 content_hash=content_hash,
                 submission_id=skill.submission_id,
                 created_at=skill.published_at,
+                score=skill.score,
             )
         )
     )

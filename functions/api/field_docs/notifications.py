@@ -37,6 +37,7 @@ FIELDS: SchemaDocs = {
         "repoUrl": ("The repository on GitHub; null for an upload.", REPO),
         "stateHistory": "Its moves, the oldest first.",
         "scanResult": "What its scan found; null if it was not scanned, or not kept.",
+        "appeals": "Appeals against the decision of this run, the oldest first.",
     },
     "WebhookBody": {
         "url": ("Where events are to be sent: https on a public host.", "https://hooks.example.org/vskill")
@@ -64,7 +65,7 @@ FIELDS: SchemaDocs = {
     },
     "SweepStatus": {
         "tickedAt": ("When repositories were last looked at, in UTC; null before the first time.", TIME),
-        "overdue": ("How many repositories should have been looked at by now; counted up to 1,000.", 0),
+        "overdue": ("How many repositories should have been looked at by the end of the last tick.", 0),
         "requestsPerHour": ("How many requests to GitHub are allowed for this; null before the first one.", 1000),
         "roundMs": ("How long it takes at present until every repository was looked at once.", 79200000),
     },

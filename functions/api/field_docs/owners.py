@@ -17,6 +17,7 @@ _POINT: Docs = {
     "why": ("Why it is wrong, in the owner's words.", "It is an example in a lesson."),
     "rule": ("The rule of the finding; empty for the decision itself.", "EX-CREDENTIAL-SENT"),
     "path": ("The file of the finding.", "SKILL.md"),
+    "line": ("Its line; 0: all findings of the rule in this file.", 12),
     "excerpt": ("The text that the rule found.", "cat ~/.aws/credentials"),
 }
 _APPEALED: Docs = {
@@ -112,6 +113,7 @@ FIELDS: SchemaDocs = {
         "state": ("`open`, `upheld`, or `overturned` if every point was right.", "open"),
         "answer": ("The reviewer's answer; null while it is open.", None),
         "answeredBy": ("Who answered; null while it is open.", None),
+        "run": ("The run of the submission that it is about; 0 if an older release accepted that.", 1),
         "recordVersion": ("Rises with every change.", 1),
     },
     "AppealPoint": {**_POINT, "state": ("`open`, `upheld` or `overturned`.", "open")},

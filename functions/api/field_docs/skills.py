@@ -107,6 +107,11 @@ FIELDS: SchemaDocs = {
         "sha": ("The commit that was scanned; null for an upload.", COMMIT),
         "content": ("The SKILL.md of this version; null if it is blocked.", "---\nname: pdf\n---\n# PDF\n"),
         "files": "Its files; empty if it is blocked.",
+        "capabilities": (
+            "What it can do, declared or observed, each with the hosts, paths, variables and commands that show it, by"
+            " file and line; null if it is blocked or its scan is not stored.",
+            [],
+        ),
     },
     "VersionList": {"versions": "Newest first."},
     "Artifact": {

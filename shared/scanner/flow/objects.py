@@ -107,6 +107,8 @@ def merged(*several: tuple[Origin, ...]) -> tuple[Origin, ...]:
     carrying = [origins for origins in several if origins]
     if len(carrying) < 2:
         return carrying[0] if carrying else ()
+    if len(carrying[0]) == 1 and all(origins == carrying[0] for origins in carrying):
+        return carrying[0]
     by_source = {origin.source: origin for origins in reversed(carrying) for origin in reversed(origins)}
     return tuple(by_source.values())[-MAX_ORIGINS:][::-1]
 

@@ -180,3 +180,14 @@ async def test_the_page_shows_deliveries_with_their_last_error_and_every_dead_en
     assert "Last error: the receiver answered 500" in shown  # older than the ten that are shown
     assert "Not sent again after 12 attempts" in shown
     assert "6.6.6" not in shown
+
+
+async def test_signing_in_on_the_page_of_a_submission_leads_back_to_it_and_nowhere_else(env):
+    submission = await owned_submission(env)
+    path = f"/owner/submissions/{submission.id}"
+    asked = await call(env, "GET /owner/submissions/{id}", path, id=submission.id)
+    assert asked.text.count(f'name="then" value="{path}"') == 2
+    token = await stored_owner_token(env, "acme/skills", 1000)
+    for then, led_to in {path: path, "//evil.example": "/owner", f"{path}@evil": "/owner", "/admin": "/owner"}.items():
+        entered = await call(env, "POST /owner/sign-in", form={"token": token, "then": then})
+        assert entered.headers["location"] == led_to

@@ -4,6 +4,7 @@ import pytest
 
 from shared.marketplace.community import add_report, confirm_report, resolve_report, trust_of
 from shared.marketplace.skill_store import get_skill_with_counts
+from tests.support.external_scans import claim, report, requested
 from tests.support.memory import memory_env, within
 from tests.support.owners import owned_skill
 from tests.support.route_calls import call
@@ -40,7 +41,9 @@ async def test_a_report_costs_no_trust_until_a_reviewer_confirms_it(env):
 
 @pytest.mark.requirement("S46")
 async def test_a_blocked_skill_shows_no_score_and_no_badge(env):
-    await owned_skill(env, is_blocked=True, block_reason="It steals.")
+    skill = await owned_skill(env, is_blocked=True, block_reason="It steals.")
+    await requested(env, NAME, skill.content_hash, ["bandit"])
+    await report(env, await claim(env))
     assert await score(env) is None
     shown = await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME)
     assert shown.status == 200
@@ -48,3 +51,9 @@ async def test_a_blocked_skill_shows_no_score_and_no_badge(env):
     assert "badge" not in shown.text
     detail = await call(env, "GET /api/v1/skills/{proxy+}", f"/api/v1/skills/{NAME}", proxy=NAME)
     assert (detail.json["skill"]["trustScore"], detail.json["skill"]["certScore"]) == (None, None)
+    versions = await call(env, "GET /api/v1/skills/{proxy+}", proxy=f"{NAME}/versions")
+    one = await call(env, "GET /api/v1/skills/{proxy+}", proxy=f"{NAME}/versions/1.0.0")
+    scores = [each["certScore"] for each in (*versions.json["versions"], one.json)]
+    assert scores == [None, None]
+    security = await call(env, "GET /api/v1/skills/{proxy+}", proxy=f"{NAME}/security")
+    assert [each["score"] for each in security.json["providers"]] == [None]

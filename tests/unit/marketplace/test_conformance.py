@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.marketplace.conformance import MAX_FRONT_MATTER, check_conformance
+from shared.marketplace.conformance import BYTE_ORDER_MARK, MAX_FRONT_MATTER, check_conformance
 
 SAMPLES = sorted((Path(__file__).parents[3] / "samples" / "good").iterdir())
 
@@ -66,6 +66,12 @@ def test_a_page_that_keeps_to_it_has_no_deviations(more):
 )
 def test_every_deviation_is_named(front_matter, fields):
     assert {each.field for each in checked(front_matter).deviations} == fields
+
+
+def test_a_byte_order_mark_is_a_deviation_and_the_rest_is_read():
+    result = check_conformance(b"\xef\xbb\xbf---\nname: pdf\ndescription: x\n---\n", "pdf")
+    assert [each.problem for each in result.deviations] == [BYTE_ORDER_MARK]
+    assert result.front_matter == {"name": "pdf", "description": "x"}
 
 
 @pytest.mark.parametrize("raw", [b"", b"no front matter", b"---\nname: x\n", b"---\nname: \xff\n---\n"])

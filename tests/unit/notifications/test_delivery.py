@@ -177,6 +177,43 @@ async def test_after_a_day_a_delivery_is_a_dead_end_that_its_owner_sees(env):
     await tick(env)
 
 
+@pytest.mark.requirement("R43")
+async def test_a_delivery_that_kills_its_worker_is_a_dead_end_after_a_day_too(env):
+    await webhook(env)
+    await rejected(env)
+    env.clock.forward(days=2)  # nothing ran: it is tried all the same
+    await within(env, dispatch_due)
+    assert len(env.notifications.bodies) == 1
+    env.notifications.bodies.clear()  # the worker died with it
+    env.clock.forward(minutes=11)
+    await tick(env)
+    [event] = await stored(env)
+    assert (event.failed_at is not None, event.attempts, event.error) == (True, 0, "no attempt came to an end")
+    assert (await stored(env))[0].due_at is None
+
+
+@pytest.mark.requirement("R43")
+async def test_an_answer_after_the_timeout_counts_as_failed_and_the_repeat_has_the_same_delivery_id(env):
+    """The receiver took it, and said so too late: it drops the repeat by `x-vskill-delivery`."""
+    await webhook(env)
+    await rejected(env)
+    taken: list[str] = []
+
+    async def post(url, body, headers):
+        taken.append(headers["x-vskill-delivery"])
+        if len(taken) == 1:
+            raise DeliveryFailed("the receiver did not answer within 10 seconds")
+
+    env.webhooks.post = post
+    await tick(env)
+    [event] = await stored(env)
+    assert (event.attempts, event.delivered_at) == (1, None)
+    env.clock.time = event.due_at
+    await tick(env)
+    assert (await stored(env))[0].delivered_at
+    assert (len(taken), len(set(taken))) == (2, 1)
+
+
 @pytest.mark.requirement("R44")
 async def test_a_receiver_that_hangs_delays_no_other_and_gets_a_share_of_a_tick(env):
     other = Owner("other/tools", 2000)

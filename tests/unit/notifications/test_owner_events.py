@@ -104,6 +104,20 @@ async def test_a_decision_about_a_skill_is_an_event_and_one_that_fails_is_none(e
     assert (event.repo_id, event.repo, event.skill_name) == (1000, OWNER.repo, NAME)
 
 
+async def test_blocking_and_deleting_are_told_also_while_the_submission_is_at_something_else(env):
+    submission = await owned_submission(env)  # waits with new content
+    await owned_skill(env, submission_id=submission.id)
+    await done_in_one_transaction(env, lambda: skill_admin.block_skill(NAME, "It steals.", "admin:anna"))
+    env.clock.forward(seconds=1)
+    await done_in_one_transaction(env, lambda: skill_admin.unblock_skill(NAME, "It does not.", "admin:anna"))
+    env.clock.forward(seconds=1)
+    await done_in_one_transaction(env, lambda: skill_admin.delete_skill(NAME, "Spam.", "admin:anna"))
+    events = [(event.type, event.reason) for event in reversed(await told(env))]
+    deleted = "The skill was deleted: Spam. Its name is not used again."
+    restored = "It is no longer blocked."
+    assert events == [("skill.blocked", "It steals."), ("skill.restored", restored), ("skill.deleted", deleted)]
+
+
 async def test_an_appeal_is_an_event_when_it_is_opened_and_when_it_is_answered(env):
     submission = await owned_submission(env, state=State.REJECTED, reason="no")
     objections = [Objection("The decision is wrong.")]

@@ -1,9 +1,12 @@
 """What a rule decides follows from what it was measured to find, and no rule claims more."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from shared.scanner.calibration import Calibration, RuleFigures, standing_for, standing_in_place
-from shared.scanner.pack import read_calibration, read_rules, standings_of
+from shared.scanner.pack import Rule, read_calibration, read_rules, standings_of
 from shared.scanner.report import Action, Finding, Severity, Standing, Verdict, decide, deciding_findings
 from shared.scanner.scan import scan_skill
 
@@ -12,8 +15,13 @@ MEASURED = read_calibration()
 HEADER = b"---\nname: example\ndescription: An example.\n---\n\n# Example\n\n"
 
 
-def standing(figures: RuleFigures, may_block: bool = True, is_policy: bool = False) -> Standing:
-    return standing_for(Calibration(1000, 60, 400, {"A": figures}), "A", may_block, is_policy)
+PLANTED = RULES["RC-PASTE-SITE"]
+# A page about a guard lists the commands that it stops; the rule is a question there, as for everybody.
+FORBIDDEN_ON_A_BENIGN_SKILL = {"DE-RM-ROOT": 1}
+
+
+def standing(figures: RuleFigures, may_block: bool = True, **claims: bool) -> Standing:
+    return standing_for(Calibration(1000, 60, 400, {"A": figures}), "A", may_block=may_block, **claims)
 
 
 def found(
@@ -38,24 +46,63 @@ def found(
 )
 def test_the_standing_of_a_rule_follows_from_its_figures(figures: RuleFigures, expected: Standing) -> None:
     assert standing(figures) is expected
-    assert standing(figures, is_policy=True) is Standing.POLICY
+    assert standing(figures, may_block=False, is_policy=True) is Standing.POLICY
+
+
+def test_a_rule_without_figures_supports() -> None:
+    assert standing_for(Calibration(1000, 60, 400), "A", may_block=True) is Standing.SUPPORTING
+
+
+def test_a_policy_rule_blocks_when_it_is_measured_to_be_certain_or_certain_by_definition() -> None:
+    assert standing(RuleFigures(attacks=9, sources=2), is_policy=True) is Standing.CERTAIN
+    assert standing(RuleFigures(attacks=9, sources=1), is_policy=True) is Standing.ALONE
+    assert standing(RuleFigures(), is_policy=True, is_definition=True) is Standing.POLICY
 
 
 def test_a_review_rule_is_never_certain() -> None:
     assert standing(RuleFigures(attacks=9, sources=5), may_block=False) is Standing.ALONE
 
 
+def claims_too_much(rules: dict[str, Rule], measured: Calibration) -> set[str]:
+    """Rules without figures, and those that call themselves certain or forbid something against their figures."""
+    standings = standings_of(rules, measured)
+    allowed = (Standing.CERTAIN, Standing.POLICY)
+    figures = {rule: measured.figures.get(rule) for rule in rules}
+    published = [rule for rule in rules.values() if rule.action is not Action.NONE]
+    return {
+        rule.id
+        for rule in published
+        if (seen := figures[rule.id]) is None
+        or (rule.certain and (standings[rule.id] not in allowed or seen.benign or seen.teaching))
+        or (rule.policy == "forbidden" and seen.benign > FORBIDDEN_ON_A_BENIGN_SKILL.get(rule.id, 0))
+    }
+
+
 def test_no_rule_claims_more_than_its_calibration() -> None:
-    standings = standings_of(RULES, MEASURED)
-    claims = {rule.id for rule in RULES.values() if rule.certain and (rule.policy or rule.id in MEASURED.figures)}
-    assert {rule for rule in claims if standings[rule] not in (Standing.CERTAIN, Standing.POLICY)} == set()
+    """Every rule is measured. What no skill may do costs nothing where nothing is wrong."""
+    assert claims_too_much(RULES, MEASURED) == set()
 
 
-def test_what_no_skill_may_do_alarms_on_no_measured_skill() -> None:
-    """A rule is exempt as forbidden only while it costs nothing."""
-    forbidden = [rule for rule in RULES.values() if rule.policy == "forbidden"]
-    assert forbidden
-    assert all(not rule.certain for rule in forbidden)
+@pytest.mark.parametrize(
+    ("planted", "figures"),
+    [
+        ({"certain": True}, None),
+        ({"certain": True}, RuleFigures(attacks=3, sources=1)),
+        ({"certain": True}, RuleFigures(benign=1, attacks=30, sources=9)),
+        ({"certain": True, "policy": "hidden"}, RuleFigures(teaching=1, attacks=30, sources=9)),
+        ({"policy": "forbidden"}, RuleFigures(benign=1, attacks=30, sources=9)),
+        ({}, None),
+    ],
+)
+def test_a_rule_that_claims_more_is_found(planted: dict[str, Any], figures: RuleFigures | None) -> None:
+    rule = msgspec.structs.replace(PLANTED, id="PLANTED", **planted)
+    measured = {**MEASURED.figures, **({"PLANTED": figures} if figures else {})}
+    claims = claims_too_much({**RULES, "PLANTED": rule}, msgspec.structs.replace(MEASURED, figures=measured))
+    assert claims == {"PLANTED"}
+
+
+def test_nothing_forbidden_is_certain_by_definition() -> None:
+    assert not [rule.id for rule in RULES.values() if rule.policy == "forbidden" and rule.certain]
 
 
 def test_only_certain_evidence_blocks() -> None:
@@ -83,10 +130,21 @@ def test_blocks_of_two_categories_are_certain_only_if_each_decides_alone() -> No
     assert not decide([alone, found(Standing.SUPPORTING, "b", Action.BLOCK)], []).certain
 
 
-def test_the_description_of_something_certain_is_a_question_and_of_anything_else_supports() -> None:
-    assert standing_in_place(Standing.CERTAIN, claims_certainty=True, is_described=True) is Standing.ALONE
-    assert standing_in_place(Standing.ALONE, claims_certainty=False, is_described=True) is Standing.SUPPORTING
-    assert standing_in_place(Standing.POLICY, claims_certainty=False, is_described=True) is Standing.POLICY
+@pytest.mark.parametrize(
+    ("measured", "claims_certainty", "is_policy", "expected"),
+    [
+        (Standing.CERTAIN, True, False, Standing.ALONE),
+        (Standing.ALONE, False, False, Standing.SUPPORTING),
+        (Standing.POLICY, False, True, Standing.POLICY),
+        (Standing.CERTAIN, False, True, Standing.ALONE),
+    ],
+)
+def test_the_description_of_something_certain_or_of_a_policy_is_a_question(
+    measured: Standing, claims_certainty: bool, is_policy: bool, expected: Standing
+) -> None:
+    claims = {"claims_certainty": claims_certainty, "is_policy": is_policy}
+    assert standing_in_place(measured, is_described=True, **claims) is expected
+    assert standing_in_place(measured, is_described=False, **claims) is measured
 
 
 def test_what_decides_nothing_is_shown_as_a_note() -> None:

@@ -52,6 +52,33 @@ def test_a_colon_in_the_description_is_forgiven_with_a_warning() -> None:
     assert any("read line by line" in warning for warning in found.warnings)
 
 
+UNSEEN = "\\x1b[2J\\u202Egood\\u200B\\u0007\\uFEFF"
+
+
+def test_control_and_invisible_characters_are_left_out_with_a_warning() -> None:
+    fields = [f'{key}: "a {UNSEEN}"' for key in ("description", "license", "compatibility", "category")]
+    found = read_front_matter(page("\n".join(["name: a", *fields, f'tags: ["a {UNSEEN}"]', f'tools: "{UNSEEN}"'])))
+    assert {found.description, found.license, found.compatibility, found.category, *found.tags} == {
+        "a [2jgood",
+        "a [2Jgood",
+    }
+    assert found.allowed_tools == ("[2Jgood",)
+    [warning] = [each for each in found.warnings if "control and invisible" in each]
+    assert warning.endswith("from: category, compatibility, description, license, tags, tools")
+    assert "category, tags" in str(
+        read_front_matter(
+            page(f'name: a\ndescription: b\nmetadata:\n  tags: ["{UNSEEN}"]\n  category: "{UNSEEN}"')
+        ).warnings
+    )
+
+
+def test_what_joins_letters_stays_and_a_name_is_not_mended() -> None:
+    found = read_front_matter(page("name: a\ndescription: \u0645\u06cc\u200c\u062e \U0001f469\u200d\U0001f4bb"))
+    assert found.description == "\u0645\u06cc\u200c\u062e \U0001f469\u200d\U0001f4bb"
+    assert not found.warnings
+    assert "the name is invalid" in read_front_matter(page('name: "a\\u202E"\ndescription: b')).errors[0]
+
+
 @pytest.mark.parametrize(
     ("fields", "folder", "warning"),
     [

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.scanner import scan_skill
 from shared.scanner.missing_scripts import find_missing_scripts
 
 
@@ -27,3 +28,14 @@ def test_a_promise_counts_only_where_nothing_is_shipped() -> None:
     ]
     assert not find_missing_scripts(page, ["SKILL.md", "other.py"])
     assert not find_missing_scripts(page, ["SKILL.md", "bin/prepare.sh"])
+
+
+def test_a_page_that_skill_md_leads_to_counts_and_may_rely_on_what_was_made_before() -> None:
+    header = "---\nname: notes\ndescription: Keeps notes.\n---\n\nFollow [the guide](guide.md).\n"
+    files = {"SKILL.md": header.encode(), "guide.md": b"Then run `bash scripts/todo.sh`.\n"}
+    found = [(one.path, one.excerpt) for one in scan_skill(files).findings if one.rule.startswith("SC-SCRIPT-")]
+    assert found == [("guide.md", "todo.sh")]
+    made = f"{header}Save the following as scripts/todo.sh.\n"
+    assert not [one for one in scan_skill({**files, "SKILL.md": made.encode()}).findings if "SC-SCRIPT" in one.rule]
+    alone = {**files, "SKILL.md": header.replace("guide.md", "other.md").encode()}
+    assert not [one for one in scan_skill(alone).findings if "SC-SCRIPT" in one.rule]

@@ -65,7 +65,14 @@ COMPLETE = "id: A, title: t, severity: low, action: none, why: w, fix: f"
     ],
 )
 def test_a_rule_that_is_wrong_is_named(tmp_path: Path, rules: str, message: str) -> None:
-    for name in ("vocabulary.yaml", "trusted.yaml", "packages.yaml", "hosts.yaml", "known_hosts.yaml"):
+    for name in (
+        "vocabulary.yaml",
+        "trusted.yaml",
+        "packages.yaml",
+        "hosts.yaml",
+        "known_hosts.yaml",
+        "read_words.yaml",
+    ):
         (tmp_path / name).write_text((pack.RULES_DIR / name).read_text())
     (tmp_path / "x.yaml").write_text("category: x\nrules:\n" + rules)
     with pytest.raises(RuleError, match=message):

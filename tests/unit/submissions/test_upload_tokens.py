@@ -5,6 +5,7 @@ import pytest
 from shared.errors import Conflict, Forbidden
 from shared.records.submissions import State
 from shared.submissions import intake
+from shared.submissions.submission_store import move_submission
 from shared.submissions.upload_tokens import cancel_upload, rotate_upload_token
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
 from tests.support.memory import memory_env, within
@@ -65,6 +66,20 @@ async def test_a_name_that_was_never_published_is_claimed_anew_after_7_days(env)
     assert (claimed.submission.id, claimed.flag) == (refused.id, "requeued")
     await processed(env, claimed.submission)
     assert (await submit(env, a_bundle("greeter", "Third."), claimed.upload_token)).flag == "requeued"
+
+
+@pytest.mark.parametrize(
+    ("state", "parked_by"), [(State.DEQUEUED, None), (State.ON_HOLD, "faults"), (State.BLOCKED, "person")]
+)
+async def test_a_name_is_claimed_anew_unless_it_is_blocked(env, state, parked_by):
+    first = await submit(env, an_unusable_bundle("greeter"))
+    await within(env, lambda: move_submission(first.submission, state, "system", "stopped", parked_by=parked_by))
+    env.clock.forward(days=8)
+    if state is State.BLOCKED:
+        with pytest.raises(Conflict):
+            await submit(env, changed())
+    else:
+        assert (await submit(env, changed())).flag == "requeued"
 
 
 async def test_the_token_of_before_is_of_no_use_after_a_claim(env):

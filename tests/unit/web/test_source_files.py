@@ -129,3 +129,17 @@ def test_the_tree_has_folders_before_their_files_and_what_was_not_read():
 )
 def test_a_relative_link_leads_to_a_file_of_the_skill_or_nowhere(target, page, found):
     assert resolve_link(target, page, {"scripts/a.sh": b""}) == found
+
+
+def test_markdown_shows_headings_links_and_code():
+    page = b"# Title\nSee `run.sh` and [notes](notes.md).\n```sh\n# no heading\n```\nPlain `unclosed [x](\n"
+    rows = source_page("SKILL.md", page, []).rows
+    marked = [(piece.kind, piece.text) for row in rows for piece in row.pieces if piece.kind]
+    assert marked == [
+        ("keyword", "# Title"),
+        ("string", "`run.sh`"),
+        ("keyword", "[notes](notes.md)"),
+        ("string", "```sh"),
+        ("string", "# no heading"),
+        ("string", "```"),
+    ]

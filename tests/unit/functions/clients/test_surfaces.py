@@ -5,50 +5,29 @@ import io
 import json
 import tarfile
 import zipfile
-from urllib.parse import urlsplit
 
 import pytest
 
 from shared.evidence.blocklist import BlockEntry, add_block
+from shared.marketplace.skill_admin import yank_version
+from shared.records.skills import Deprecation
 from shared.storage.content import content_hash_of
 from tests.support.client_skills import NAME, change, put_installable, some_files
+from tests.support.client_surfaces import (
+    ARTIFACT,
+    SKILL_INDEX,
+    artifact,
+    claw,
+    index,
+    listings,
+    market,
+    market_of,
+    package,
+    pinned_index,
+    rpc,
+)
 from tests.support.memory import within
 from tests.support.route_calls import call
-
-SKILL_INDEX = "GET /{owner}/{repo}/{skill}/.well-known/agent-skills/index.json"
-REPO_INDEX = "GET /{owner}/{repo}/.well-known/agent-skills/index.json"
-ARTIFACT = "GET /artifacts/{owner}/{repo}/{skill}/{version}/{file}"
-CLAWHUB = "/clawhub/api/v1"
-
-
-async def index(env, skill: str = "pdf"):
-    path = f"/acme/tools/{skill}/.well-known/agent-skills/index.json"
-    return await call(env, SKILL_INDEX, path, owner="acme", repo="tools", skill=skill)
-
-
-async def artifact(env, address: str, **more):
-    _, _, owner, repo, skill, version, file = urlsplit(address).path.split("/")
-    return await call(
-        env, ARTIFACT, urlsplit(address).path, owner=owner, repo=repo, skill=skill, version=version, file=file, **more
-    )
-
-
-async def package(env, name: str = "@acme/tools--pdf"):
-    return await call(env, "GET /npm/{proxy+}", f"/npm/{name}", proxy=name, headers={"host": "skills.example"})
-
-
-async def market(env):
-    return await call(env, "GET /marketplace.json", headers={"host": "skills.example"})
-
-
-async def claw(env, suffix: str, **path: str):
-    route = f"GET {CLAWHUB}{suffix.partition('?')[0]}"
-    return await call(env, route, f"{CLAWHUB}{suffix}".replace("{slug}", path.get("slug", "")), **path)
-
-
-async def rpc(env, method: str, **params):
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    return (await call(env, "POST /mcp", body=body, headers={"content-type": "application/json"})).json
 
 
 def unpacked(body: bytes, folder: str = "") -> dict[str, bytes]:
@@ -92,37 +71,58 @@ async def test_a_flipped_byte_is_never_served(env):
     assert not set(good.values()) & set(bad.values())
 
 
-async def listings(env) -> dict[str, bool]:
-    """Which surface still knows the skill."""
-    listed = (await rpc(env, "skills/list"))["result"]["skills"]
-    found = (await rpc(env, "tools/call", name="search_skills", arguments={"query": "pdf"}))["result"]
-    shown = await claw(env, "/skills/{slug}", slug="tools--pdf")
-    repo = await call(env, REPO_INDEX, "/acme/tools/.well-known/agent-skills/index.json", owner="acme", repo="tools")
-    return {
-        "index": (await index(env)).status == 200,
-        "repository": repo.status == 200,
-        "search": bool((await call(env, "GET /api/search", "/api/search?q=pdf")).json["skills"]),
-        "marketplace": bool((await market(env)).json["plugins"]),
-        "npm": (await package(env)).status == 200,
-        "clawhub search": bool((await claw(env, "/search?q=pdf")).json["results"]),
-        "clawhub list": bool((await claw(env, "/skills")).json["items"]),
-        "clawhub install": shown.status == 200 and not shown.json["moderation"]["isMalwareBlocked"],
-        "clawhub download": (await claw(env, "/download?slug=tools--pdf")).status == 200,
-        "mcp list": bool(listed),
-        "mcp search": bool(found["structuredContent"]["skills"]),
-        "mcp get": "result" in await rpc(env, "skills/get", uri=f"skill://{NAME}/SKILL.md"),
-        "mcp read": "result" in await rpc(env, "resources/read", uri=f"skill://{NAME}/SKILL.md"),
-    }
-
-
-@pytest.mark.parametrize("field", ["is_blocked", "is_yanked", "is_deleted"])
-async def test_one_write_takes_a_skill_from_every_surface(env, field):
+@pytest.mark.requirement("S38")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("is_blocked", True),
+        ("is_yanked", True),
+        ("is_deleted", True),
+        ("changed_hands", True),
+        ("withdrawn", "Not kept up."),
+    ],
+)
+async def test_one_write_takes_a_skill_from_every_surface(env, field, value):
     skill = await put_installable(env)
     address = (await index(env)).json["skills"][0]["url"]
     assert all((await listings(env)).values())
-    await change(env, skill, **{field: True})
+    await change(env, skill, **{field: value})
     assert not any((await listings(env)).values())
     assert (await artifact(env, address)).status in (403, 404)
+
+
+async def test_clawhub_refuses_what_changed_hands_with_the_reason_and_calls_nothing_about_it_clean(env):
+    skill = await put_installable(env)
+    await change(env, skill, changed_hands=True)
+    for suffix in ("", "/moderation", "/versions"):
+        refused = await claw(env, "/skills/{slug}" + suffix, slug="tools--pdf")
+        assert refused.status == 403, suffix
+        assert "changed hands" in refused.text
+    assert not (await claw(env, "/skills/{slug}/verify", slug="tools--pdf")).json["ok"]
+
+
+@pytest.mark.parametrize("field", ["deprecated", "transferred_to"])
+async def test_every_client_shows_that_a_skill_is_deprecated_or_was_transferred(env, field):
+    """Wherever its protocol has room for a sentence: the list of MCP is the front matter word for word, and `find` of
+    the `skills` command prints names alone."""
+    notices = {
+        "deprecated": Deprecation("Use another.", env.clock(), "acme/tools/csv"),
+        "transferred_to": "new/home/pdf",
+    }
+    skill = await put_installable(env, **{field: notices[field]})
+    surfaces = {
+        "index": await index(env),
+        "marketplace": await market(env),
+        "npm": await package(env),
+        "clawhub list": await claw(env, "/skills"),
+        "clawhub search": await claw(env, "/search?q=pdf"),
+        "clawhub show": await claw(env, "/skills/{slug}", slug="tools--pdf"),
+    }
+    answers = {name: answer.text for name, answer in surfaces.items()}
+    found = await rpc(env, "tools/call", name="search_skills", arguments={"query": "pdf"})
+    answers["mcp search"] = json.dumps(found)
+    assert skill.notice
+    assert [name for name, text in answers.items() if skill.notice not in text] == []
 
 
 async def test_banned_content_is_gone_before_the_ban_has_reached_the_record(env):
@@ -166,11 +166,6 @@ async def test_only_addresses_with_a_digest_are_immutable(env):
     assert bytes_.headers["cache-control"] == "public, max-age=31536000, s-maxage=60, immutable"
     for response in (await package(env), await market(env), await claw(env, "/download?slug=tools--pdf")):
         assert "immutable" not in response.headers["cache-control"]
-
-
-async def pinned_index(env, version: str):
-    route = SKILL_INDEX.replace("{skill}", "{skill}/{version}")
-    return await call(env, route, "/x", owner="acme", repo="tools", skill="pdf", version=version)
 
 
 async def test_an_address_with_a_version_keeps_it(env):
@@ -307,7 +302,7 @@ async def test_clawhub_does_not_guess_the_order_of_other_letters(env, path):
     assert (await resolved(env, ""))["match"] is None
 
 
-async def test_clawhub_does_not_verify_what_is_banned_or_yanked(env):
+async def test_clawhub_does_not_verify_what_is_banned(env):
     skill = await put_installable(env)
     assert (await claw(env, "/skills/{slug}/verify", slug="tools--pdf")).json["ok"]
     entry = BlockEntry(skill_name="x", content_hash=skill.content_hash, reason="A stealer.", discovered_at=env.clock())
@@ -315,3 +310,75 @@ async def test_clawhub_does_not_verify_what_is_banned_or_yanked(env):
     verified = (await claw(env, "/skills/{slug}/verify", slug="tools--pdf")).json
     assert (verified["ok"], verified["decision"], verified["artifact"]) == (False, "fail", None)
     assert "A stealer" in verified["reasons"][0]
+
+
+async def test_clawhub_does_not_verify_a_yanked_version(env):
+    await two_versions(env)
+    await within(env, lambda: yank_version(NAME, "1.0.0", "It loses pages."))
+    verified = (await claw(env, "/skills/{slug}/verify?version=1.0.0", slug="tools--pdf")).json
+    assert (verified["ok"], verified["decision"], verified["artifact"]) == (False, "fail", None)
+    assert "It loses pages" in verified["reasons"][0]
+    assert (await claw(env, "/skills/{slug}/verify", slug="tools--pdf")).json["ok"]
+
+
+VERSION_MARKET = "version/{owner}/{repo}/{skill}/{file}"
+
+
+async def two_versions(env) -> str:
+    """The address of the artifact of the first."""
+    await put_installable(env)
+    address = (await index(env)).json["skills"][0]["url"]
+    await put_installable(env, files=some_files("pdf", "Other."), version="1.0.1", versions=2)
+    return address
+
+
+async def of_version(env, version: str) -> dict[str, bool]:
+    """Which surface still gives this version."""
+    named, slug = f"?version={version}", {"slug": "tools--pdf"}
+    listed = (await claw(env, "/skills/{slug}/versions", **slug)).json["items"]
+    shown = await claw(env, "/skills/{slug}/versions/{version}", **slug, version=version)
+    return {
+        "index": (await pinned_index(env, version)).status == 200,
+        "marketplace": (await market_of(env, VERSION_MARKET, file=f"{version}.json")).status == 200,
+        "npm": version in (await package(env)).json["versions"],
+        "clawhub versions": version in [each["version"] for each in listed],
+        "clawhub version": shown.status == 200,
+        "clawhub file": (await claw(env, f"/skills/{{slug}}/file{named}&path=SKILL.md", **slug)).status == 200,
+        "clawhub download": (await claw(env, f"/download{named}&slug=tools--pdf")).status == 200,
+        "clawhub verify": (await claw(env, f"/skills/{{slug}}/verify{named}", **slug)).json["ok"],
+    }
+
+
+async def test_yanking_one_version_takes_it_from_every_surface_and_leaves_the_other(env):
+    address = await two_versions(env)
+    assert all((await of_version(env, "1.0.0")).values())
+    await within(env, lambda: yank_version(NAME, "1.0.0", "It loses pages."))
+    assert not any((await of_version(env, "1.0.0")).values())
+    assert all((await of_version(env, "1.0.1")).values())
+    assert (await artifact(env, address)).status == 403
+    assert (await artifact(env, (await index(env)).json["skills"][0]["url"])).status == 200
+
+
+async def test_yanking_the_current_version_makes_the_one_before_current_on_every_surface(env):
+    await two_versions(env)
+    await within(env, lambda: yank_version(NAME, "1.0.1", "It loses pages."))
+    assert not any((await of_version(env, "1.0.1")).values())
+    assert (await package(env)).json["dist-tags"] == {"latest": "1.0.0"}
+    assert [plugin["version"] for plugin in (await market(env)).json["plugins"]] == ["1.0.0"]
+    assert (await claw(env, "/skills/{slug}", slug="tools--pdf")).json["latestVersion"]["version"] == "1.0.0"
+    [entry] = (await index(env)).json["skills"]
+    assert "/1.0.0/" in entry["url"]
+    read = await rpc(env, "resources/read", uri=f"skill://{NAME}/SKILL.md")
+    assert "Sum it up." in read["result"]["contents"][0]["text"]
+
+
+async def test_clawhub_pages_through_the_versions(env):
+    for patch in range(5):
+        await put_installable(env, files=some_files("pdf", f"Text {patch}."), version=f"1.0.{patch}")
+    seen, cursor = [], ""
+    while cursor is not None:
+        path = "/skills/{slug}/versions?limit=2" + (f"&cursor={cursor}" if cursor else "")
+        page = (await claw(env, path, slug="tools--pdf")).json
+        seen.append([each["version"] for each in page["items"]])
+        cursor = page["nextCursor"]
+    assert seen == [["1.0.4", "1.0.3"], ["1.0.2", "1.0.1"], ["1.0.0"]]

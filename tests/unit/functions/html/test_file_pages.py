@@ -20,7 +20,9 @@ from shared.web.views import submission_view
 from tests.support.admin_forms import signed_in
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.client_skills import put_installable, some_files
+from tests.support.client_surfaces import listings
 from tests.support.memory import within
+from tests.support.platform import REPOSITORY
 from tests.support.route_calls import call
 
 NAME = "uploads/anonymous/greeter"
@@ -111,7 +113,8 @@ async def test_only_a_reviewer_reads_a_held_submission_at_the_line_of_a_finding(
     opened = await call(env, "GET /admin/files/{proxy+}", link, cookies=[cookie], proxy=proxy)
     assert (opened.status, 'id="L2" class="hit"' in opened.text) == (200, True)
     stranger = await call(env, "GET /admin/files/{proxy+}", link, proxy=proxy)
-    assert "paste.example.net" not in stranger.text
+    assert "paste.unheard-of.dev" in opened.text
+    assert "paste.unheard-of.dev" not in stranger.text
     assert "Sign in" in stranger.text
 
 
@@ -172,6 +175,17 @@ async def test_a_version_that_may_do_more_says_what(env):
     assert f'href="/skills/{NAME}/versions/1.0.1/files/run.sh#L2">run.sh:2</a>' in page
 
 
+async def test_the_api_gives_the_permissions_of_a_version_with_their_lines(env):
+    await new_version(env, ("run.sh", SENDS))
+    path = f"{NAME}/versions/1.0.0"
+    detail = (await call(env, "GET /api/v1/skills/{proxy+}", f"/api/v1/skills/{path}", proxy=path)).json
+    [network] = [each for each in detail["capabilities"] if each["name"] == "network" and not each["declared"]]
+    assert network["uses"] == [["host", "api.example.org", "run.sh", 1]]
+    await within(env, lambda: block_skill(NAME, "It steals keys.", "admin"))
+    blocked = (await call(env, "GET /api/v1/skills/{proxy+}", f"/api/v1/skills/{path}", proxy=path)).json
+    assert blocked["capabilities"] is None
+
+
 async def test_license_and_compatibility_are_shown_and_a_license_is_a_filter(env):
     accepted = await new_version(env)
     detail = (await call(env, "GET /api/v1/skills/{proxy+}", proxy=NAME)).json["skill"]
@@ -192,8 +206,8 @@ async def test_every_client_has_its_commands_with_version_and_digest(env):
     page = (await call(env, "GET /skills/{proxy+}", f"/skills/{NAME}", proxy=NAME, headers={"host": "h.example"})).text
     for command in (
         f"npx skills add http://h.example/{NAME}/1.0.0",
-        "claude plugin marketplace add http://h.example/marketplace/repository/uploads/anonymous.json",
-        "npm_config_registry=http://h.example/npm claude plugin install greeter@vskill-uploads-anonymous",
+        "claude plugin marketplace add http://h.example/marketplace/version/uploads/anonymous/greeter/1.0.0.json",
+        "npm_config_registry=http://h.example/npm claude plugin install greeter@vskill-uploads-anonymous-greeter-1-0-",
         "npm install @uploads/anonymous--greeter@1.0.0 --registry http://h.example/npm",
         "clawhub install @uploads/anonymous--greeter --version 1.0.0",
         "/versions/1.0.0/download?format=zip",
@@ -239,6 +253,15 @@ async def test_broken_yaml_is_a_visible_warning_and_the_open_tab_has_commands(en
     assert re.findall(r'for="client-([a-z-]+)" class="unavailable"', page) == ["skills", "mcp"]
     address = f"/submissions/{accepted.submission.id}"
     assert warning.search((await call(env, "GET /submissions/{id}", address, id=accepted.submission.id)).text)
+
+
+async def test_the_first_start_has_a_skill_that_every_client_can_install(env):
+    folder = REPOSITORY / "samples" / "good" / "csv-profiler"
+    files = [(path.relative_to(folder).as_posix(), path.read_text()) for path in folder.rglob("*") if path.is_file()]
+    await processed(env, await submitted(env, {"name": folder.name, "files": files}))
+    tabs = tabs_of(await skill_page(env, f"uploads/anonymous/{folder.name}"))
+    assert len(tabs) == 6
+    assert all('<code class="command"' in text and "cannot list" not in text for text in tabs.values())
 
 
 async def test_the_page_of_a_skill_whose_name_another_one_has_says_so(env):
@@ -348,3 +371,32 @@ async def test_a_skill_is_found_by_the_tools_it_asks_for_and_by_what_it_needs(en
         assert (NAME in (await call(env, "GET /skills", f"/skills?{query}")).text) == is_found, query
         listed = (await call(env, "GET /api/v1/skills", f"/api/v1/skills?{query}")).json["skills"]
         assert ([one["name"] for one in listed] == [NAME]) == is_found, query
+
+
+BOM = b"\xef\xbb\xbf" + some_files()["SKILL.md"]
+
+
+@pytest.mark.parametrize(
+    ("files", "clients", "advice"),
+    [
+        ({".gitignore": b"*.pyc\n"}, {"claude-code", "npm"}, "npm would install its .gitignore under another name"),
+        ({"SKILL.md": BOM}, {"skills", "mcp"}, "SKILL.md must not begin with a byte order mark"),
+        (some_files(more="metadata: {internal: true}\n"), {"skills", "mcp"}, "it hides the skill"),
+    ],
+)
+async def test_what_a_client_would_change_or_hide_is_said_on_its_tab_and_not_listed(env, files, clients, advice):
+    await put_installable(env, files=some_files() | files)
+    tabs = tabs_of(await skill_page(env, "acme/tools/pdf"))
+    assert {client for client, text in tabs.items() if "cannot list" in text} == clients
+    assert advice in "".join(tabs.values())
+    known = {client: answers for client, answers in (await listings(env)).items() if client in BY_CLIENT}
+    assert {BY_CLIENT[name] for name, is_listed in known.items() if not is_listed} == clients
+
+
+BY_CLIENT = {
+    "index": "skills",
+    "marketplace": "claude-code",
+    "npm": "npm",
+    "clawhub list": "clawhub",
+    "mcp list": "mcp",
+}

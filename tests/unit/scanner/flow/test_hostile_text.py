@@ -22,6 +22,7 @@ PIECES = [
     *("```bash\n", "```\n", "{{", "%", "run: |\n"),
 ]
 PATHS = ["run.sh", "SKILL.md", "package.json", "Makefile", "Dockerfile", "ci.yml", "pyproject.toml", "a.ps1"]
+PATHS += ["a.py", "a.js", "a.ts", "a.ipynb"]
 
 
 def follow(path: str, text: str) -> None:
