@@ -66,6 +66,7 @@ def test_no_pattern_is_made_of_submitted_text_but_the_end_of_a_here_document() -
     assert patterns_made_in_functions() == {
         "flow/shell_words.py": "_read_document",
         "front_matter.py": "split",
+        "languages.py": "_languages",
         "syntax.py": "_scan_dashes",
         "cues.py": "_any_of",
         "decoding.py": "_letters",
