@@ -69,6 +69,7 @@ RESCAN_BUDGET = timedelta(minutes=15)  # one run over what is published; the mos
 # The three scans of a batch share the 0.58 of a CPU that a consumer has; the rest of its time is for everything else.
 SCAN_CPU_LIMIT = timedelta(seconds=10)  # of one scan, enforced by the kernel: CPU time, so that no sibling decides it
 SCAN_CPU_DEADLINE = SCAN_CPU_LIMIT * 0.8  # where a scan stops by itself and still reports what it found
+TEXTS_CPU_LIMIT = timedelta(seconds=3)  # to read the files again for the judge: unpacking, without matching
 CHECK_BUDGET = timedelta(seconds=8)  # of a check before a submission: its caller waits, and API_TIMEOUT is longer
 SCAN_WALL_LIMIT = timedelta(seconds=80)  # for a machine that is too busy: an attempt fails, and is no verdict
 JUDGE_BUDGET = timedelta(seconds=75)  # one judgement with all its retries

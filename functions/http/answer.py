@@ -33,7 +33,7 @@ COMPRESS_FROM = 1024
 OPAQUE = ("application/gzip", "application/zip", "application/octet-stream", "text/plain", "image/x-icon")
 AT_EDGE = "public, max-age=0, s-maxage=2"  # lists and counts: a cache for many callers asks every two seconds
 REVALIDATE = "public, no-cache"  # caches must revalidate, so that a blocked skill disappears at once
-_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.?)*+(?:"|\Z)', re.DOTALL)
 _READS_LIKE_A_LIMIT = re.compile(rb"(?i)(?<=r)a(?=te)|(?<=42)9")
 _HEADERS = {
     "content-type": "application/json; charset=utf-8",

@@ -10,11 +10,12 @@ from shared.records.search_words import look_alike
 
 _ADDITIONS = (
     "official real the get my team org group corp inc llc ltd gmbh labs lab hq dev devs app apps io ai co com net tools"
-    " skills hub cloud studio studios global world support"
+    " skills hub cloud studio studios global world support mcp sdk cli api plugin plugins agent agents verified limited"
+    " company co pro plus store shop tech software systems security research foundation community"
 )
 LONG_ENOUGH = 6  # letters: of shorter names too many are one letter apart
 SHORTEST_REST = 3  # of a name without its addition
-_DRAWN_ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"))
+_DRAWN_ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("ln", "h"))
 _SEPARATOR = re.compile(r"[-_.]")
 _DOUBLED = re.compile(r"(.)\1+")
 _DIGITS = re.compile(r"[0-9]")
@@ -29,7 +30,9 @@ def skeleton(name: str) -> str:
 
 
 def stem(name: str) -> str:
-    """Its skeleton without what anybody may add to it."""
+    """Its skeleton without what anybody may add to it: words, and a number at the end."""
+    unnumbered = name.rstrip("0123456789")
+    name = unnumbered if len(unnumbered) >= SHORTEST_REST else name
     parts = [part for part in _SEPARATOR.split(name) if part]
     while len(parts) > 1 and skeleton(parts[-1]) in ADDITIONS and len("".join(parts[:-1])) >= SHORTEST_REST:
         parts.pop()
@@ -60,7 +63,8 @@ def is_look_alike(owner: str, other: str) -> bool:
     of each other."""
     if owner.lower() == other.lower():
         return False
-    are_numbered = _DIGITS.sub("", owner.lower()) == _DIGITS.sub("", other.lower())
+    both = [_DIGITS.sub("", name.lower()) for name in (owner, other)]
+    are_numbered = both[0] == both[1] and both[0] not in (owner.lower(), other.lower())
     return not are_numbered and bool(sought_forms(owner) & stored_forms(other))
 
 

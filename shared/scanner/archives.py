@@ -10,6 +10,7 @@ import lzma
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from shared.scanner.file_names import same_place
@@ -64,6 +65,30 @@ def read_archive(content: bytes, budget: Budget) -> Iterator[Member]:
             places.add(place)
     except Exception as error:  # noqa: BLE001 - the parsers of the standard library raise almost anything
         yield Member("", problem=f"damaged: {type(error).__name__}")
+
+
+def between_members(content: bytes) -> bytes:
+    """All of an archive but the data of its members: headers, further fields, padding. A program that is given the
+    archive itself reads these too."""
+    try:
+        spans = _spans_of_members(content)
+    except Exception:  # noqa: BLE001 - see above
+        return content
+    pieces, at = [], 0
+    for start, end in sorted(spans):
+        pieces.append(content[at:start])
+        at = max(at, end)
+    return b"\xff".join([*pieces, content[at:]])
+
+
+def _spans_of_members(content: bytes) -> list[tuple[int, int]]:
+    opener = _opener(content)
+    if opener is _zip:
+        return [(entry.start, entry.end) for entry in ZipReader(content).entries(MAX_MEMBERS)]
+    if opener is not _tar:
+        return []
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+        return [(one.offset_data, one.offset_data + one.size) for one in islice(archive, MAX_MEMBERS) if one.isreg()]
 
 
 def _opener(content: bytes) -> Callable[[bytes, Budget], Iterator[Member]] | None:
@@ -157,6 +182,8 @@ def _zip_member(content: bytes, entry: ZipEntry, limit: int) -> Member:
             return Member(entry.name, bytes(unpacked), "damaged")
     if len(unpacked) > limit:
         return Member(entry.name, bytes(unpacked[:limit]), "not read to its end: it unpacks to more than is read")
+    if entry.is_link:
+        return Member(entry.name, problem=f"-> {unpacked[:100].decode('utf-8', 'replace')}", rule="FILE-SYMLINK")
     is_whole = len(unpacked) == entry.size and zlib.crc32(unpacked) == entry.crc
     return Member(entry.name, bytes(unpacked), "" if is_whole else "damaged: its size or sum is another one")
 
@@ -165,12 +192,12 @@ def _tar(content: bytes, budget: Budget) -> Iterator[Member]:
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
         for member in archive:
             if not member.isdir():
-                yield _tar_member(archive, member, budget.bytes_left)
+                yield _tar_member(archive, content, member, budget.bytes_left)
         if content[archive.offset :].strip(b"\0"):
             yield Member("(after the end)", content[archive.offset :][: budget.bytes_left], "bytes after its end")
 
 
-def _tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -> Member:
+def _tar_member(archive: tarfile.TarFile, packed: bytes, member: tarfile.TarInfo, limit: int) -> Member:
     if member.issym() or member.islnk():
         return Member(member.name, problem=f"-> {member.linkname[:100]}", rule="FILE-SYMLINK")
     if member.issparse():
@@ -181,7 +208,10 @@ def _tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -
         return Member(member.name, problem="not read: it unpacks to more than is read")
     try:
         file = archive.extractfile(member)
-        return Member(member.name, file.read() if file else b"")
+        content = file.read() if file else b""
+        after = member.offset_data + member.size
+        is_padded = not packed[after : -(-after // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE].strip(b"\0")
+        return Member(member.name, content, "" if is_padded else "followed by bytes that belong to no file")
     except (tarfile.TarError, OSError, EOFError, ValueError):
         return Member(member.name, problem="damaged")
 

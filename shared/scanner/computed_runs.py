@@ -3,6 +3,7 @@ computed. Such code can reach every file of its skill, so none of them is merely
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from shared.scanner.command_regions import command_regions
@@ -24,8 +25,10 @@ from shared.scanner.syntax import language_of_file, without_literals
 
 _MEDIA = frozenset(MEDIA_SUFFIXES)
 _COMPUTED = ("$", HOLE, "{}", "*", "?")
+_ALTERNATIVES = re.compile(r"\{[^{}\s]{0,80},[^{}\s]{0,80}\}")  # which a shell writes out: `logo.{png,x}`
 _VARIABLE = re.compile(r"\$\$?(?:\{(\w{1,80})(?::?[-=]([^}]{0,100}))?\}|(\w{1,80}))")
-_SET = r"(?:^|[\s;])(?:for[ \t]{{1,8}}{0}[ \t]{{1,8}}in[ \t]{{1,8}}([^;\n]{{1,400}})|{0}=[\"']?([^\s\"';]{{1,200}}))"
+_LOOPED = re.compile(r"(?:^|[\s;])for[ \t]{1,8}(\w{1,80})[ \t]{1,8}in[ \t]{1,8}([^;\n]{1,400})", re.MULTILINE)
+_SET = re.compile(r"(?:^|[\s;])(\w{1,80})=[\"']?([^\s\"';]{1,200})", re.MULTILINE)
 _SHELL_SUFFIXES = frozenset({"", *MARKDOWN, *SHELL_FILES, ".txt", ".mk", ".ksh"}) - {".ps1", ".psm1", ".bat", ".cmd"}
 _RUNS_FOUND = {"-exec", "-execdir", "-ok", "-okdir"}
 _COPIES = {"cp", "mv", "ln", "install", "rename", "copy", "move", "copy-item", "move-item"}
@@ -65,27 +68,65 @@ _ALL_OF_FOLDER = re.compile(
 )
 
 
+class Variables:
+    """What the variables of a script are set to or loop over, read in one pass."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _values(self) -> dict[str, set[str]]:
+        values: dict[str, set[str]] = {}
+        for pattern in (_LOOPED, _SET):
+            for name, words in pattern.findall(self._text):
+                values.setdefault(name, set()).update(words.split())
+        return values
+
+    @cached_property
+    def _only_scripts(self) -> dict[str, bool]:
+        return {name: all(map(_names_a_script, values)) for name, values in self._values.items()}
+
+    def names_a_script(self, variable: re.Match[str]) -> bool:
+        """Whether it can only be a name that no picture has. Its default counts too."""
+        name, default = variable[1] or variable[3], variable[2]
+        if default and not _names_a_script(default):
+            return False
+        return self._only_scripts.get(name, bool(default))
+
+
 class SkillCode:
     """What the code of a skill runs: names that stand there, or any name at all."""
 
     def __init__(self, texts: Iterable[tuple[str, str]], media: Iterable[str]) -> None:
         self.runs_any = False
+        media = list(media)
         self._media = {last_name(path): path for path in media}
         self._folders = {path.split("/")[-2].lower() for path in media if "/" in path}
         self._started: set[str] = set()
+        self._written: set[str] = set()
         self._copies: list[tuple[str, str]] = []  # a picture, and the name it is copied to
         for path, text in texts:
             self._read(text_layout_for(path, text, text), PurePosixPath(path).suffix.lower() in _SHELL_SUFFIXES)
 
+    @property
+    def runs_made_text(self) -> bool:
+        """Text that it computes, or puts into a file before it runs that."""
+        return self.runs_any or not self._written.isdisjoint(self._started)
+
     def runs(self, path: str) -> bool:
         name = last_name(path)
-        return self.runs_any or any(of == name and copy in self._started for of, copy in self._copies)
+        return (
+            self.runs_any
+            or name in self._started
+            or any(of == name and copy in self._started for of, copy in self._copies)
+        )
 
     def _read(self, layout: TextLayout, is_shell: bool) -> None:
         for region in command_regions(layout, ()) if is_shell else ():
+            variables = Variables(region.text)
             for _, line in logical_lines(region.text):
                 for pipeline in parse(line):
-                    self._read_pipeline(pipeline, region.text)
+                    self._read_pipeline(pipeline, variables)
         code = _code_in(layout)
         self._copies += [(last_name(of), last_name(to)) for of, to in _COPY_CALL.findall(code)]
         instructed = isinstance(layout, MarkdownLayout) and self._instructs(layout.text)
@@ -95,19 +136,20 @@ class SkillCode:
         named = (match[1].lower() in self._folders for match in _ALL_OF_FOLDER.finditer(text))
         return _PICTURES_OBEYED.search(text) is not None or any(named)
 
-    def _read_pipeline(self, pipeline: CommandPipeline, text: str) -> None:
+    def _read_pipeline(self, pipeline: CommandPipeline, variables: Variables) -> None:
         is_fed = False  # by a file whose name is computed
         of: list[str] = []
         for stage in pipeline:
             command, through_xargs = unwrapped(stage)
             for inner in command.inner:
-                self._read_pipeline(inner, text)
+                self._read_pipeline(inner, variables)
             self._started |= set(map(last_name, started_paths(command)))
+            self._written |= set(map(last_name, _copied_to(command)))
             of += self._pictures_in(command)
             self._copies += [(one, last_name(other)) for one in of for other in _copied_to(command)]
-            if _runs_computed(command, text, through_xargs) or (is_fed and runs_input(command)):
+            if _runs_computed(command, variables, through_xargs) or (is_fed and runs_input(command)):
                 self.runs_any = True
-            is_fed = is_fed or any(_is_computed(word, text) for word in (*command.words[1:], *command.reads))
+            is_fed = is_fed or any(_is_computed(word, variables) for word in (*command.words[1:], *command.reads))
 
     def _pictures_in(self, command: Command) -> list[str]:
         words = (*command.words[1:], *command.reads)
@@ -128,7 +170,7 @@ def _code_in(layout: TextLayout) -> str:
     return "\n".join(layout.lines) if isinstance(layout, ScriptLayout) and layout.kinds in (CODE, COMMAND) else ""
 
 
-def _runs_computed(command: Command, text: str, through_xargs: bool) -> bool:
+def _runs_computed(command: Command, variables: Variables, through_xargs: bool) -> bool:
     name, words = base(command.name), command.words[1:]
     if name in RUNNERS and through_xargs:
         return True
@@ -138,18 +180,25 @@ def _runs_computed(command: Command, text: str, through_xargs: bool) -> bool:
         is_run = base(found.name) in RUNNERS or found.name == "{}" or base(found.name) == "chmod"
         return is_run and not (names and all(map(_names_a_script, names)))
     if name == "eval" or (name in RUNNERS and {"-c", "-e"} & set(words)):
-        return any((_VARIABLE.fullmatch(word) and _is_computed(word, text)) or _IN_CODE.search(word) for word in words)
+        return any(
+            (_VARIABLE.fullmatch(word) and _is_computed(word, variables)) or _IN_CODE.search(word) for word in words
+        )
     if name not in RUNNERS and name != "chmod":  # a variable alone may be a prompt, or the name of a program
-        return command.name.startswith(("./", "~/", "../")) and "$" in command.name and _is_computed(command.name, text)
-    return any(_is_computed(path, text) for path in started_paths(command))
+        return (
+            command.name.startswith(("./", "~/", "../"))
+            and "$" in command.name
+            and _is_computed(command.name, variables)
+        )
+    return any(_is_computed(path, variables) for path in started_paths(command))
 
 
-def _is_computed(word: str, text: str) -> bool:
+def _is_computed(word: str, variables: Variables) -> bool:
+    if _ALTERNATIVES.search(word):
+        return True
     if not any(mark in word for mark in _COMPUTED) or word in ("$@", "$*", "$?", "$!", "$0") or _names_a_script(word):
         return False
     variable = _VARIABLE.fullmatch(word)
-    values = _values_of(variable, text) if variable else []
-    return not values or not all(map(_names_a_script, values))
+    return variable is None or not variables.names_a_script(variable)
 
 
 def _names_a_script(word: str) -> bool:
@@ -159,15 +208,6 @@ def _names_a_script(word: str) -> bool:
         return False
     suffix = last.rpartition(".")[2].lower() if "." in last[1:] else ""
     return suffix not in _MEDIA and not {"*", "?"} & set(suffix or last)
-
-
-def _values_of(variable: re.Match[str], text: str) -> list[str]:
-    """What it is set to or loops over, with its default."""
-    name, default = variable[1] or variable[3], variable[2]
-    found = re.compile(_SET.format(re.escape(name)), re.MULTILINE).findall(text)
-    return [word for groups in found for group in groups for word in group.split()][:200] + (
-        [default] if default else []
-    )
 
 
 def starts_programs(path: str, text: str) -> bool:

@@ -10,7 +10,18 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.cues import BAD_EXAMPLE, FORBIDS, MARKS, NO_WARNING, RUN, TEACHING_HEADING, WARNING
+from shared.scanner.cues import (
+    BAD_EXAMPLE,
+    FORBIDS,
+    MARKS,
+    NO_WARNING,
+    RUN,
+    TEACHING_HEADING,
+    TO_DO,
+    WARNING,
+    WEAK_HEADING,
+)
+from shared.scanner.hidden_comments import hidden_lines
 from shared.scanner.syntax import SourceSyntax, Span, language_of_fence, language_of_file
 
 MARKDOWN = (".md", ".mdx", ".markdown", ".mdc")
@@ -43,7 +54,6 @@ HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)")
 CLAUSE_END = re.compile(r"[.;!?]\s")  # "Do not skip this. Run x" warns about skipping, not about x
 BAD_MARK = re.compile(rf"[\s\-*+>\d.)]*{MARKS}")
 LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
-HIDDEN_START = re.compile(r"<!--|^\[[^\]\n]{1,40}\]: *(?:#|<>) *[(\"']", re.MULTILINE)
 QUOTES = tuple("\"'“”‘’«»")
 BULLET = re.compile(r"\s*(?:[-*+•]|\[[ x]\])\s")
 SEARCH = re.compile(
@@ -61,6 +71,7 @@ class Excuse(StrEnum):
     NONE = ""
     COMMENT = "comment"
     DATA = "data"  # a string literal of a skill that starts no program
+    HEADING = "heading"  # inline code in SKILL.md under such a heading or in a table; its own sentence says nothing
     WORDS = "words"  # Markdown prose that warns about it, lists it in a table or quotes it
     LESSON = "lesson"  # a block of code on a page beside SKILL.md whose heading or lead-in calls it bad
 
@@ -88,6 +99,7 @@ class Block(msgspec.Struct, frozen=True):
     fence: bool
     documented: bool
     language: str = ""
+    is_open: bool = False  # only headings call it bad that may as well lead in an order
 
 
 def text_layout_for(
@@ -152,7 +164,8 @@ class ScriptLayout(TextLayout):
 
     def at(self, span: Span) -> Place:
         if self._syntax.is_comment(span, self.lines):
-            return Place(self.kinds, Excuse.COMMENT)
+            # A browser hides the comments of a page, and an agent reads them like the rest.
+            return Place(self.kinds, Excuse.NONE if self._language == "html" else Excuse.COMMENT)
         if self._language == "shell" and self._syntax.is_string(span, self.lines):
             searched = is_searched_for(self.lines[span.line - 1], span)
             return Place(self.kinds, Excuse.COMMENT if searched else Excuse.NONE)
@@ -235,19 +248,26 @@ class MarkdownLayout(TextLayout):
         before = text[max(0, column - 1 - WINDOW) : max(0, column - 1)]
         in_code = self._ticks_before(line, column) % 2 == 1
         clause = CLAUSE_END.split(before)[-1]
-        documented = (
-            block.documented
-            or _is_table_row(text[:WINDOW])
-            or bool(BAD_MARK.match(text[:200]))
-            or bool(WARNING.search(NO_WARNING.sub("", clause[-200:])))
+        in_table = _is_table_row(text[:WINDOW])
+        leads_in_orders = TO_DO.search(self._head_of_table(line)) if in_table else block.is_open
+        around = block.documented or in_table
+        itself = (
+            bool(BAD_MARK.match(text[:200]))
+            or bool(WARNING.search(NO_WARNING.sub("", text[:WINDOW] if in_table else clause[-200:])))
             or self._led_in_by_warning(text[:400], line)
         )
+        is_open = bool(leads_in_orders) and (in_code or block.fence) and self._is_skill_page and not itself
+        excuse = Excuse.HEADING if is_open else Excuse.WORDS
         return Place(
             (COMMAND if in_code else PROSE) | PROSE,
-            Excuse.WORDS if documented else Excuse.NONE,
+            excuse if around or itself else Excuse.NONE,
             quoted=in_code or _is_quoted(before),
             is_instructed=instructs_to_run(clause),
         )
+
+    def _head_of_table(self, line: int) -> str:
+        first = next((at for at in range(line, max(1, line - 40), -1) if not _is_table_row(self.lines[at - 2])), line)
+        return self.lines[first - 1][:WINDOW]
 
     def _ticks_before(self, line: int, column: int) -> int:
         if line not in self._ticks:
@@ -272,35 +292,39 @@ class MarkdownLayout(TextLayout):
 def read_blocks(lines: list[str], title_counts: bool = False) -> list[Block]:
     """Fences and the prose between them, each marked if a heading or the text above calls it a bad example."""
     blocks = [Block(1, PROSE, False, False)]
-    headings: dict[int, bool] = {}
+    is_open = False
+    headings: dict[int, str] = {}  # those that call what follows bad, by level
     fence = ""
     for number, text in enumerate(lines, start=1):
         opened = FENCE.match(text) if ("```" in text or "~~~" in text) else None
         if fence == _PRE_END:
             if _PRE_END in text.lower():
                 fence = ""
-                blocks.append(Block(number + 1, PROSE, False, any(headings.values())))
+                blocks.append(Block(number + 1, PROSE, False, any(headings.values()), is_open=is_open))
             continue
         if fence:
             if opened and opened.group(1).startswith(fence) and not opened.group(2):
                 fence = ""
-                blocks.append(Block(number + 1, PROSE, False, any(headings.values())))
+                blocks.append(Block(number + 1, PROSE, False, any(headings.values()), is_open=is_open))
             continue
         if "<" in text and _PRE.match(text):
             fence = _PRE_END if _PRE_END not in text.lower() else ""
             blocks.append(Block(number, PLAIN, True, any(headings.values()) or _lead_in_warns(lines, number)))
-            blocks += [] if fence else [Block(number + 1, PROSE, False, any(headings.values()))]
+            blocks += [] if fence else [Block(number + 1, PROSE, False, any(headings.values()), is_open=is_open)]
         elif opened:
             fence = opened.group(1)
             documented = any(headings.values()) or _lead_in_warns(lines, number)
             tag = opened.group(2).lower()
-            blocks.append(Block(number, _kinds_of_fence(tag), True, documented, language_of_fence(tag)))
+            blocks.append(Block(number, _kinds_of_fence(tag), True, documented, language_of_fence(tag), is_open))
         elif text.startswith("#") and (heading := HEADING.match(text)):
             level = len(heading.group(1))
-            headings = {depth: bad for depth, bad in headings.items() if depth < level}
+            headings = {depth: title for depth, title in headings.items() if depth < level}
             # The title of SKILL.md names the skill's subject and excuses nothing; a reference page is about its title.
-            headings[level] = (level > 1 or title_counts) and bool(TEACHING_HEADING.search(heading.group(2)[:200]))
-            blocks.append(Block(number, PROSE, False, any(headings.values())))
+            title = heading.group(2)[:200]
+            is_bad = (level > 1 or title_counts) and TEACHING_HEADING.search(title)
+            headings[level] = title if is_bad else ""
+            is_open = not any(TEACHING_HEADING.search(WEAK_HEADING.sub("", title)) for title in headings.values())
+            blocks.append(Block(number, PROSE, False, any(headings.values()), is_open=is_open))
     return blocks
 
 
@@ -312,36 +336,6 @@ def _is_left_early(opened: str, lines: list[str]) -> bool:
         return True
     in_quotation = ">" in opened[: fence.start(1)]
     return in_quotation and not all(line.lstrip().startswith(">") for line in lines if line.strip())
-
-
-def hidden_lines(text: str) -> list[tuple[int, int]]:
-    """First and last line of every HTML comment and Markdown comment, in order."""
-    spans = []
-    line, counted = 1, 0
-    for start, end in _hidden_spans(text):
-        line += text.count("\n", counted, start)
-        last = line + text.count("\n", start, end)
-        spans.append((line, last))
-        line, counted = last, end
-    return spans
-
-
-def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
-    end = line_start = ticks = counted = 0
-    last_close = text.rfind("-->")
-    while match := HIDDEN_START.search(text, end):
-        start = match.start()
-        if (new_line := text.rfind("\n", counted, start)) >= 0:
-            line_start, ticks, counted = new_line + 1, 0, new_line + 1
-        ticks += text.count("`", counted, start)
-        counted = start
-        closer = "-->" if match.group().startswith("<!--") else "\n"
-        found = -1 if closer == "-->" and last_close < match.end() else text.find(closer, match.end())
-        if ticks % 2 == 1 or (found == -1 and text[line_start : min(start, line_start + WINDOW)].strip()):
-            end = match.end()  # inline code, or an unclosed mark inside a paragraph: not a comment
-            continue
-        end = len(text) if found == -1 else found
-        yield start, end
 
 
 def _lead_in_warns(lines: list[str], fence_line: int) -> bool:

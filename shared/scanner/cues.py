@@ -21,7 +21,7 @@ WARNING = _any_of(
     ATTACK,
     FORBID,
     SEEK,
-    "should not|shouldn'?t|cannot|can'?t|won'?t|not (?:to|run|use|execute)|refuse|reject|block(?:s|ed|ing)?",
+    "should not|shouldn'?t|cannot|can'?t|won'?t|not (?:to|run|use|execute)|refuse|reject(?:s|ed)?|block(?:s|ed|ing)?",
     "den(?:y|ies|ied)|check(?:s|ing)? (?:for|if|whether|that no)|identif\\w+|report(?:s|ed)? (?:any|if)|examples? of",
     "rather than|containing|mentions?|tries to|trying to|attempts?|warn\\w*|prevent\\w*|forbid\\w*|prohibit\\w*",
     "phrases? like|patterns? like",
@@ -48,6 +48,14 @@ TEACHING_HEADING = _any_of(
     "forbidden|prohibited|mistakes|pitfalls|false positives?|pentest\\w*|red team\\w*|cwe|owasp|cheat ?sheet",
     "detection",
 )
+# A heading that may as well lead in an order: "Avoid problems", "Never skip", "Detection".
+WEAK_HEADING = re.compile(
+    r"\b(?:never|avoid|don'?t|do not|must not|mistakes|pitfalls|false positives?|detection|cheat ?sheet"
+    r"|warning signs)\b",
+    re.IGNORECASE,
+)
+# The head of a table of things to do.
+TO_DO = re.compile(r"\b(?:steps?|commands?|run|order|actions?|to do|when)\b", re.IGNORECASE)
 # Before a command in a sentence: an order to run it.
 RUN = re.compile(
     r"\b(?:run|runs|execut(?:e|ing)|running|paste|type|enter|launch|invoke|start|call|issue|perform|apply|use|try"
@@ -68,7 +76,15 @@ _READS_ITSELF = re.compile(
 )
 READS_ITSELF = AnchoredPattern("reads itself", _READS_ITSELF)
 # A shell script that may run what another command prints.
-RUNS_OUTPUT = re.compile(r"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:ba|z|da|k|a|fi)?sh\b|\b(?:eval|source)\b|<\(")
+RUNS_OUTPUT = re.compile(
+    r"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:ba|z|da|k|a|fi)?sh\b|\b(?:eval|source)\b|<\(|(?:^|[;&|])[ \t]{0,8}\.[ \t]",
+    re.MULTILINE,
+)
+# ... or whose grep is another program: a function, an alias, a file found first, one that its settings start.
+REDEFINES_SEARCH = re.compile(
+    r"\b(?:[efz]?grep|rg|ag|git)\s{0,4}\(\)|\bfunction\s+(?:[efz]?grep|rg|ag|git)\b|\balias\s+(?:[efz]?grep|rg|ag|git)="
+    r"|\bPATH=|\bRIPGREP_|\bhash\s+-p",
+)
 # The module that starts programs in JavaScript is named in a string.
 LOADS_STARTER = re.compile(r"[\"'`](?:node:)?(?:child_process|vm|worker_threads|execa|zx|shelljs|cross-spawn)[\"'`/]")
 # A file that starts programs, or evaluates text: a string of its skill may be what is started.

@@ -6,19 +6,27 @@ blobs of base64 or hex are turned into what they run as, and then scanned like a
 
 import base64
 import binascii
+import bz2
+import lzma
 import re
 import string
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
+from urllib.parse import unquote
 
 import msgspec
 
 MAX_BLOBS = 200
 MAX_BLOB = 200_000
 MAX_DECODED = 2_000_000
+XZ_MEMORY = 24 * 1024 * 1024
 
-_ENTITY = re.compile(r"&(?:#(3[2-9]|[4-9]\d|1[01]\d|12[0-6])|#[xX]([2-7][0-9a-fA-F])|(?:verbar|vert));")
+_ENTITY = re.compile(r"&(?:#0{0,6}(3[2-9]|[4-9]\d|1[01]\d|12[0-6])|#[xX]0{0,6}([2-7][0-9a-fA-F])|(?:verbar|vert));")
+_PERCENT = re.compile(r"(?:%[2-7][0-9a-fA-F]){8,2000}")
+# Marks that are drawn as nothing inside a word: `ig**no**re`, `ig<b></b>nore`.
+_INSIDE_WORD = re.compile(r"(?:\*\*|<(\w{1,9})></\1>|<!--[^<>\n]{0,40}-->)(?=[A-Za-z])(?<=[A-Za-z*>])")
+_SPELLED = re.compile(r"(?<!\S)(?:[A-Za-z,.](?: {1,3}|-)){16,4000}[A-Za-z.]?")
 # Each begins with a literal, which is fast to search for; what must stand before it is looked at last.
 _EMPTY_QUOTES = [re.compile(rf"{two}(?=[a-z])(?<=[a-z]{two})", re.IGNORECASE) for two in ("''", '""', "``")]
 _QUOTED_LETTER = [
@@ -29,7 +37,7 @@ _FIELD_SEPARATOR = re.compile(r"\$\{?IFS(?:%\?\?)?\}?(?:\$\d)?")
 _CONCATENATED_STRINGS = re.compile(r"(['\"])\s*(?:\+|\.(?=\s*['\"]))\s*(['\"])")
 _PATH_PIECES = re.compile(r"['\"]\s*/\s*['\"]")
 _JOINED_PATH = re.compile(r"join\((?<=\bjoin\()([^()\n]{1,200}(?:\([^()\n]{0,60}\))?[^()\n]{0,120})\)")
-_HEX_ESCAPE = re.compile(r"\\x([2-7][0-9a-fA-F])|\\u00([2-7][0-9a-fA-F])|\\0?([1-3]?[0-7]{2})(?![0-9])")
+_HEX_ESCAPE = re.compile(r"\\x([2-7][0-9a-fA-F])|\\(?:u00|U000000)([2-7][0-9a-fA-F])|\\0?([1-3]?[0-7]{2})(?![0-9])")
 _CHARACTER_CALLS = re.compile(r"(?:chr\(\s*\d{2,3}\s*\)\s*[+.]\s*){3,}chr\(\s*\d{2,3}\s*\)")
 _CHARACTER_LIST = re.compile(
     r"(?:fromCharCode\(|\[char\[\]\]\s*\(|bytes\(\[|bytearray\(\[)\s*((?:\d{2,3}\s*,\s*){5,}\d{2,3})", re.I
@@ -85,6 +93,9 @@ def _steps() -> tuple[tuple[Callable[[str], bool], re.Pattern[str], str | Callab
     """The steps in order: a quick look whether one may match, its pattern, its replacement."""
     return (
         (_with("&#", "&v"), _ENTITY, _named_character),
+        (_with("%"), _PERCENT, lambda match: unquote(match.group())),
+        (_with("**", "></", "<!--"), _INSIDE_WORD, _within_word),
+        (_with(" ", "-"), _SPELLED, _spelled_out),
         *((_with(two), pattern, "") for two, pattern in zip(("''", '""', "``"), _EMPTY_QUOTES, strict=True)),
         *((_with(mark), pattern, r"\1") for mark, pattern in zip("'\"", _QUOTED_LETTER, strict=True)),
         (_with("IFS"), _FIELD_SEPARATOR, " "),
@@ -97,6 +108,17 @@ def _steps() -> tuple[tuple[Callable[[str], bool], re.Pattern[str], str | Callab
         (_with("join("), _JOINED_PATH, _joined_path),
         (_with_joint(b'"/"'), _PATH_PIECES, "/"),
     )
+
+
+def _within_word(match: re.Match[str]) -> str:
+    before = match.string[match.start() - 1 : match.start()]
+    return "" if before.isalpha() else match.group()
+
+
+def _spelled_out(match: re.Match[str]) -> str:
+    """Letters with a gap between each two, and a wider one between words."""
+    text = match.group()
+    return text.replace("-", "") if "-" in text else text.replace("   ", "\0").replace(" ", "").replace("\0", " ")
 
 
 def _named_character(match: re.Match[str]) -> str:
@@ -164,7 +186,7 @@ def _from_base85(blob: str) -> bytes | None:
 
 
 def _readable(raw: bytes) -> str | None:
-    if raw[:2] in (b"\x1f\x8b", b"x\x9c", b"x\xda"):
+    if raw.startswith((b"\x1f\x8b", b"x\x9c", b"x\xda", b"BZh", b"\xfd7zXZ")):
         raw = _inflated(raw)
     if raw[1:2] == b"\0" and raw[3:4] == b"\0":  # PowerShell encodes its commands as UTF-16
         raw = raw.replace(b"\0", b"")
@@ -176,8 +198,12 @@ def _readable(raw: bytes) -> str | None:
 
 def _inflated(raw: bytes) -> bytes:
     try:
+        if raw.startswith(b"BZh"):
+            return bz2.BZ2Decompressor().decompress(raw, MAX_BLOB)
+        if raw.startswith(b"\xfd7zXZ"):
+            return lzma.LZMADecompressor(memlimit=XZ_MEMORY).decompress(raw, MAX_BLOB)
         return zlib.decompressobj(wbits=47).decompress(raw, MAX_BLOB)
-    except zlib.error:
+    except (zlib.error, lzma.LZMAError, OSError, ValueError):
         return b""
 
 

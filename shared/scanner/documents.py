@@ -18,10 +18,17 @@ OFFICE = (
     *(".docm", ".xlsm", ".pptm", ".dotm", ".xltm", ".potm", ".xlam", ".ppam", ".key", ".numbers", ".pages"),
 )
 MAX_CELLS = 2000
+WORDS_OF_SENTENCE = 3  # spaces in the value of an attribute
 _PARAGRAPH = re.compile(r"</(?:w:p|a:p|text:p|text:h|si|row|c|p|li|h\d|div|tr)>|<(?:w:br|a:br|text:line-break)\b")
 _TAG = re.compile(r"<[^<>]*>")
 _SHOWN_ATTRIBUTE = re.compile(r"\b(?:descr|title|alt|tooltip)=\"([^\"<>]{4,})\"")
-_OPAQUE = re.compile(r"printersettings\d*\.bin$|\.(?:fntdata|odttf|wdp|emz|wmz)$")  # fonts and settings, obfuscated
+_PRINTER_SETTINGS = re.compile(r"printersettings\d*\.bin\Z")
+_LOADED = re.compile(r"attachedTemplate|/oleObject|/frame\b|/subDocument")
+_EXTERNAL = re.compile(r"TargetMode=[\"']External")
+_FORMULA = re.compile(
+    r"<(?:\w{1,9}:)?f\b[^<>]{0,200}>[^<]{0,8000}?(?:WEBSERVICE|\bEXEC|\bCALL|REGISTER)\(|<f>[^<|]{1,40}\|",
+    re.IGNORECASE,
+)
 _SHELL_LINE = re.compile(r"^\s*(?:!|%%?(?:bash|sh|system|script)\b)", re.MULTILINE)
 
 _PDF_END = re.compile(rb"%%EOF[\s\0]*\Z")
@@ -32,7 +39,7 @@ _PDF_RANGE = re.compile(
     rb"<([0-9A-Fa-f]{2,8})>\s{0,8}<([0-9A-Fa-f]{2,8})>\s{0,8}(?:<([0-9A-Fa-f]{4,64})>|\[([0-9A-Fa-f<>\s]{0,20000})\])"
 )
 _HEX = re.compile(rb"[0-9A-Fa-f]{4,64}")
-_PDF_MAP = re.compile(rb"begin(bfchar|bfrange)\b(.*?)endbf", re.DOTALL)
+_PDF_MAP = re.compile(rb"begin(bfchar|bfrange)\b")
 MAX_MAPS = 16  # fonts of a document that say which letters their numbers are
 _PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
@@ -58,7 +65,7 @@ def office_text(name: str, content: bytes) -> str | None:
     if not name.lower().endswith((".xml", ".xhtml", ".htm", ".html", ".opf", ".ncx", ".vml")):
         return None
     markup = content.decode("utf-8", "replace").replace("\0", "")
-    shown = "\n".join(_SHOWN_ATTRIBUTE.findall(markup))
+    shown = "\n".join([*_SHOWN_ATTRIBUTE.findall(markup), *filter(_may_be_read_as_text, _TAG.findall(markup))])
     # Unpacking the document shows its comments, and what CDATA holds is text.
     for mark in ("<!--", "-->", "<![CDATA[", "]]>"):
         markup = markup.replace(mark, "\n" if "--" in mark else "")
@@ -66,8 +73,32 @@ def office_text(name: str, content: bytes) -> str | None:
     return f"{text}\n{html.unescape(shown)}".strip("\n")
 
 
-def is_opaque_part(name: str) -> bool:
-    return bool(_OPAQUE.search(name.lower()))
+def _may_be_read_as_text(tag: str) -> bool:
+    """A program that is given the part itself finds lines inside its tags, and an agent finds sentences."""
+    return "\n" in tag or any(value.count(" ") >= WORDS_OF_SENTENCE for value in re.split("[\"']", tag)[1::2])
+
+
+def office_problem(name: str, content: bytes) -> str:
+    """What a part of a document does when it is opened."""
+    lowered = name.lower()
+    if lowered.endswith("vbaproject.bin") or "/macrosheets/" in lowered:
+        return "macros"
+    text = content.decode("utf-8", "replace") if lowered.endswith((".rels", ".xml")) else ""
+    if lowered.endswith(".rels") and _EXTERNAL.search(text) and _LOADED.search(text):
+        return "a part that is loaded from another place"
+    return "a formula that runs or fetches something" if "sheet" in lowered and _FORMULA.search(text) else ""
+
+
+def is_opaque_part(name: str, content: bytes) -> bool:
+    """Fonts, settings of printers and pictures of kinds that only Office has, if their bytes agree with the name."""
+    lowered = name.lower()
+    if _PRINTER_SETTINGS.search(lowered):  # a DEVMODE: its version, and the sizes of its two parts
+        return content[64:66] == b"\1\4" and sum(struct.unpack_from("<HH", content, 68)) <= len(content)
+    if lowered.endswith(".fntdata"):  # Embedded OpenType: its size, and its mark
+        return content[34:36] == b"LP" and int.from_bytes(content[:4], "little") == len(content)
+    if lowered.endswith(".odttf"):  # only its first 32 bytes are obfuscated, not all of its table of contents
+        return b"cmap" in content[:512] and b"head" in content[:512]
+    return lowered.endswith(".wdp") and content.startswith(b"II\xbc\1")
 
 
 def _notebook(content: bytes) -> list[Member] | None:
@@ -198,10 +229,17 @@ def _unescaped(string: bytes, code: bytes) -> bytes:
     return binascii.unhexlify(digits + b"0" * (len(digits) % 2))
 
 
+def _maps_in(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while (match := _PDF_MAP.search(data, at)) and (end := data.find(b"endbf", match.end())) >= 0:
+        yield match[1], data[match.end() : end]
+        at = end
+
+
 def _letters_in(data: bytes) -> dict[int, str]:
     """What the numbers of a font stand for (its ToUnicode map)."""
     letters: dict[int, str] = {}
-    for kind, body in _PDF_MAP.findall(data):
+    for kind, body in _maps_in(data):
         if kind == b"bfchar":
             letters |= {int(code, 16): _letter(letter) for code, letter in _PDF_PAIR.findall(body)}
             continue

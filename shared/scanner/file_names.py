@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 _UNSAFE = re.compile(r"^[/~]|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|(^|/)\.{0,2}(/|$)")
@@ -13,16 +14,21 @@ _SETTINGS_FOLDERS = {
     *(".claude", ".cursor", ".codex", ".gemini", ".windsurf", ".continue", ".roo", ".kiro", ".qwen", ".opencode"),
     *(".amazonq", ".augment", ".clinerules", ".junie", ".goose", ".trae", ".copilot", ".aider", ".factory"),
     *(".zed", ".idea", ".fleet", ".devcontainer", ".husky", ".githooks", ".git-hooks"),
+    *(".agents", ".agent", ".openhands", ".kilocode", ".amp", ".openclaw", ".vs", ".crush"),
 }
 _SETTINGS_FILES = {
     *(".mcp.json", ".cursorrules", ".windsurfrules", ".clinerules", ".roomodes", ".aider.conf.yml", ".claude.json"),
     *("claude.local.md", "copilot-instructions.md", "hooks.json", ".devcontainer.json", ".envrc"),
     *(".bashrc", ".zshrc", ".profile", ".bash_profile", ".zshenv", "sitecustomize.py", "usercustomize.py"),
     *(".npmrc", ".yarnrc", ".yarnrc.yml", ".gitconfig", ".gdbinit", ".vimrc", ".exrc", ".bazelrc"),
+    *("opencode.json", "opencode.jsonc", "crush.json", ".crush.json", ".goosehints", ".pnpmfile.cjs", ".nvimrc"),
+    *("lefthook.yml", "lefthook.yaml", ".pre-commit-config.yaml", "mise.toml", ".mise.toml", ".dir-locals.el"),
+    *(".zprofile", ".zlogin", ".bash_login", ".bash_logout", ".curlrc", ".wgetrc", ".inputrc", ".hgrc"),
 }
 _EDITOR_FILES = {"tasks.json", "settings.json", "launch.json", "mcp.json"}  # in .vscode
-_SETTINGS_SUFFIXES = (".code-workspace",)
-_AGENT_PAGES = {"agents.md", "claude.md", "gemini.md", "agent.md"}
+_SETTINGS_SUFFIXES = (".code-workspace", ".pth")
+_GITHUB_FOLDERS = {"agents", "instructions", "prompts", "hooks"}  # below .github
+_AGENT_PAGES = {"agents.md", "claude.md", "gemini.md", "agent.md", "agents.override.md", "qwen.md", "crush.md"}
 
 
 class NameFinding(NamedTuple):
@@ -76,7 +82,7 @@ def _in_one(path: str) -> Iterator[NameFinding]:
         yield NameFinding("FILE-GIT-FOLDER", path, path[:120])
     elif _is_settings(places):
         yield NameFinding("FILE-AGENT-SETTINGS", path, path[:120])
-    elif places[-1] in _AGENT_PAGES:
+    elif places[-1] in _AGENT_PAGES or ".claude-plugin" in places:
         yield NameFinding("FILE-AGENT-PAGE", path, path[:120])
 
 
@@ -86,6 +92,8 @@ def _is_settings(places: list[str]) -> bool:
         or places[-1] in _SETTINGS_FILES
         or places[-1].endswith(_SETTINGS_SUFFIXES)
         or (".vscode" in places and places[-1] in _EDITOR_FILES)
+        or (".hg" in places and places[-1] == "hgrc")
+        or any(one == ".github" and two in _GITHUB_FOLDERS for one, two in pairwise(places))
     )
 
 

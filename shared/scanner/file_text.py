@@ -6,6 +6,7 @@ tool replaces what is not UTF-8. So nothing is refused here; the text holds what
 
 import codecs
 import re
+from itertools import accumulate
 
 BOM_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MAX_ODD = 0.02
@@ -30,10 +31,11 @@ _CR_ENDS_LINE = (
 )
 _WORD = re.compile(r"[!-~]{2,}")
 _RUN = re.compile(r"[\t -~]{4}")
-_PRINTABLE_RUN = re.compile(rb"[\t\n\r -~]{24,}")
-_LETTERS = re.compile(rb"[A-Za-z]{3}")
 _SHORT_RUN = re.compile(r"[\t\n\r -~]{6,}")
 _TWO_LETTERS = re.compile(r"[A-Za-z]{2}")
+_BYTE = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]|[\x7f-\xff\ufffd]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ufffd]")
+DENSE, CONTROLS, WITHIN = 24, 6, 80  # so many bytes beyond ASCII, and controls among them, in so many characters
 
 
 def text_of(content: bytes) -> str:
@@ -59,7 +61,20 @@ def unix_lines(text: str, path: str) -> str:
 
 def is_readable(text: str) -> bool:
     """Whether all of it is text. Data decoded as text has far more control characters than text ever has."""
-    return not text or len(_ODD.findall(unusual(text))) <= MAX_ODD * len(text)
+    odd = unusual(text)
+    return not odd or (len(_ODD.findall(odd)) <= MAX_ODD * len(text) and not _holds_data(text, odd))
+
+
+def _holds_data(text: str, odd: str) -> bool:
+    """A packed file in the middle of a long text is a small part of it."""
+    if len(_ODD.findall(odd)) < CONTROLS:
+        return False
+    found = [(match.start(), _CONTROL.match(match.group()) is not None) for match in _BYTE.finditer(text)]
+    controls = list(accumulate((is_control for _, is_control in found), initial=0))
+    return any(
+        last - first < WITHIN and controls[at + DENSE] - controls[at] >= CONTROLS
+        for at, ((first, _), (last, _)) in enumerate(zip(found, found[DENSE - 1 :], strict=False))
+    )
 
 
 def unusual(text: str) -> str:
@@ -68,9 +83,9 @@ def unusual(text: str) -> str:
 
 
 def strings_in(content: bytes) -> str:
-    """The runs of printable characters in a picture, font or sound: where a script could be kept."""
-    runs = (run.decode("ascii") for run in _PRINTABLE_RUN.findall(content) if _LETTERS.search(run))
-    return "\n".join(runs)
+    """What a program that reads lines could make sense of in a picture, a font or the headers of an archive. Shells and
+    UTF-16 alike make NULs disappear."""
+    return commands_in(content.replace(b"\0", b"").decode("latin-1"))
 
 
 def commands_in(text: str) -> str:

@@ -11,6 +11,7 @@ BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 ZERO_WIDTH_RUN = re.compile("[\u200b-\u200d\u2060\ufeff\u180e\u2061-\u2064]{4,}")
 VARIATION_RUN = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
 # A flag emoji is spelled in tag characters after a black flag; that is what they are for.
+_SELECTED_LETTER = re.compile("(?<=[A-Za-z ,.])[\ufe00-\ufe0f]+")  # behind a sign they choose how it is drawn
 FLAG_EMOJI = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,8}\U000e007f")
 # Any character that one of these patterns requires.
 _UNSEEN = re.compile("[\u00ad\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff\U000e0001-\U000e01ef]")
@@ -37,7 +38,19 @@ LOOK_ALIKES = dict(
 _LOOK_ALIKES = frozenset(LOOK_ALIKES)
 _INVISIBLE = [*range(0x200B, 0x2010), *range(0x2060, 0x2065), 0xFEFF, 0x180E, 0xAD, 0x34F]
 _INVISIBLE += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-_PLAIN = {ord(alike): letter for alike, letter in LOOK_ALIKES.items()}
+# Without a shape: fillers, selectors of other scripts, marks of annotations and of music.
+_INVISIBLE += [0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, 0xFFA0, *range(0xFFF0, 0xFFFC)]
+_INVISIBLE += [0x2065, *range(0x206A, 0x2070), *range(0x1D173, 0x1D17B), *range(0xE0100, 0xE01F0)]
+# Behind each letter those that agents read as it: of phonetic and of rarer scripts.
+_RARE = (
+    "AᎪꓮⲀ aɑɐⲁ BᏴꓐⲂ bʙɓ CᏟꓚⲤ cɕⲥ DᎠꓓ dɖɗđԁ EᎬꓰⲈ eǝəɘⲉ Fꓝ fƒ Gꓖ gɡɠɢց HᎻꓧⲎ hħɦɥհⲏ IᏆꓲⲒ iɪıɨᎥⲓ JᎫꓙ jɟʝյ "
+    "KᏦꓗⲔ kƙʞⲕ LԼᏞꓡ lłɫɬʟ MᎷꓟⲘ mɯɱⲙ NᏁꓠⲚ nɲɴŋոⲛ OՕᎾꓳⲞ oøɵɔօⲟ PᏢꓑⲢ pƥƿքⲣ RᎡꓣ rɹɾʀʁ SՏᎦᏚꓢ sʂſ TᎢꓔⲦ tƭŧʈʇⲧ "
+    "UՍꓴ uʉʊս VᏙꓦ vʋʌ WᎳꓪ wʍա XꓫⲬ xⲭ YᎩꓬⲨ yʏʎⲩ ZᏃꓜ zƶʐʑ"
+)
+_PLAIN = {ord(alike): word[0] for word in _RARE.split() for alike in word[1:]}
+# Letters in circles and boxes; those of flags are spelled in pairs.
+_PLAIN |= {first + at: chr(65 + at) for first in (0x1F150, 0x1F170, 0x1F1E6) for at in range(26)}
+_PLAIN |= {ord(alike): letter for alike, letter in LOOK_ALIKES.items()}
 _PLAIN |= dict.fromkeys(_INVISIBLE)
 _PLAIN |= {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x00A0: " ", 0x2028: " ", 0x2029: " ", 0x85: " "}
 _PLAIN |= {0x0B: " ", 0x0C: " ", 0x0D: " ", 0x00: " "}
@@ -66,6 +79,7 @@ _FOLDING = _Folding(_PLAIN)
 
 def plain(text: str) -> str:
     """Text as an agent understands it. The number of lines never changes."""
+    text = _SELECTED_LETTER.sub("", text) if not text.isascii() else text
     odd = set(unusual(text))
     if len(odd) > MAX_REPLACED:
         return text.translate(_FOLDING)

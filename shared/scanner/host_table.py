@@ -16,6 +16,7 @@ class HostTable(msgspec.Struct, frozen=True, kw_only=True):
     placeholder_owners: frozenset[str]
     forge_apis: dict[str, tuple[str, ...]]
     placeholders: frozenset[str]
+    uploads: frozenset[str]
     villains: frozenset[str]
     descriptive: frozenset[str]
     services: dict[str, tuple[str, ...]]  # a word in the name of a secret: the domains it belongs to
@@ -39,6 +40,7 @@ def host_table(hosts: dict[str, Any], counted: dict[str, Any], publishers: dict[
         placeholder_owners=words["placeholder_owners"],
         forge_apis={host: tuple(segments) for host, segments in hosts["forge_apis"].items()},
         placeholders=words["placeholders"],
+        uploads=words["uploads"],
         villains=words["villains"],
         descriptive=words["descriptive"],
         services={

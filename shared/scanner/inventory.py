@@ -11,9 +11,9 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.scanner.archives import Budget, Member, is_archive, read_archive
+from shared.scanner.archives import Budget, Member, between_members, is_archive, read_archive
 from shared.scanner.computed_runs import SkillCode
-from shared.scanner.documents import OFFICE, document_parts, is_opaque_part, office_text
+from shared.scanner.documents import OFFICE, document_parts, is_opaque_part, office_problem, office_text
 from shared.scanner.file_names import leaves_its_folder, name_findings
 from shared.scanner.file_text import commands_in, is_readable, strings_in, text_of, unix_lines
 from shared.scanner.media import MEDIA_KINDS, MEDIA_SUFFIXES, media_kind
@@ -40,8 +40,10 @@ COMPILED_CODE = (
 PACKED = (
     *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz", ".lzma", ".7z", ".rar", ".zst", ".z", ".cab"),
     *(".whl", ".egg", ".vsix", ".xpi", ".nupkg", ".skill", ".mcpb", ".dxt", ".crx", ".pptm", ".vst", ".pdf", *OFFICE),
+    *(".emz", ".wmz", ".svgz"),
 )
 _DATA_SUFFIXES = (*PACKED, *COMPILED_CODE, *(f".{suffix}" for suffix in MEDIA_SUFFIXES), "!content")
+_PACKED_PICTURES = {".emz": ".emf", ".wmz": ".wmf", "svgz": ".svg"}
 _SOURCE_ENCODING = re.compile(r"\A(?:[^\r\n]*(?:\r\n|\r|\n))?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]{1,40})")
 _PLAIN_ENCODING = re.compile(
     r"utf-?8(-?sig)?|ascii|us-ascii|latin-?1|iso-?8859-?\d+|cp125\d|windows-125\d", re.IGNORECASE
@@ -143,28 +145,42 @@ def _archive(record: ScannedFile, content: bytes, budget: Budget, depth: int) ->
         yield _as_text(record, content, depth > 0)
     else:
         what = DOCUMENT_READ if is_office else ARCHIVE_READ
-        yield Item(_skipped(record, what), in_archive=depth > 0)
+        yield Item(_skipped(record, what), strings_in(between_members(content)) or None, in_archive=depth > 0)
     if content.startswith(PROGRAM_MAGIC) or record.path.lower().endswith(COMPILED_CODE):
         yield Item(record, None, "FILE-PROGRAM", _name(record), True, "not read: compiled code")
-    for member in read_archive(content, budget):
+    names = []
+    for packed in read_archive(content, budget):
+        member = packed._replace(name=_unpacked_name(record.path, packed.name))
+        names += [member.name] if member.name and not is_office else []
         yield from _member(record, member, budget, depth, is_office)
+    for found in name_findings(names):
+        yield Item(_part(record, found.path), None, found.rule, found.detail, in_archive=True)
 
 
 def _member(record: ScannedFile, member: Member, budget: Budget, depth: int, in_office: bool = False) -> Iterator[Item]:
-    path = f"{record.path}!{member.name}" if member.name else record.path
-    part = ScannedFile(path, hashlib.sha256(member.content).hexdigest(), len(member.content))
+    part = _part(record, member.name, member.content)
     if member.problem:
         yield Item(part, None, member.rule, f"{member.name}: {member.problem}"[:200], True, member.problem)
-    if leaves_its_folder(member.name or "-"):
+    if in_office and leaves_its_folder(member.name or "-"):
         yield Item(part, None, "FILE-UNSAFE-PATH", member.name[:120], in_archive=True)
-    if member.name.lower().endswith("vbaproject.bin"):
-        yield Item(_skipped(part, "macros"), None, "FILE-MACRO", member.name[-80:], True, "not read: macros")
+    if in_office and (problem := office_problem(member.name, member.content)):
+        yield Item(_skipped(part, problem), None, "FILE-MACRO", member.name[-80:], True, f"not read: {problem}")
     elif in_office and (text := office_text(member.name, member.content)) is not None:
         yield Item(part, text, in_archive=True)
-    elif in_office and is_opaque_part(member.name):
+    elif in_office and is_opaque_part(member.name, member.content):
         yield Item(_skipped(part, "part of a document"), strings_in(member.content) or None, in_archive=True)
     elif member.content:
         yield from _classified(part, member.content, budget, depth + 1)
+
+
+def _unpacked_name(path: str, member: str) -> str:
+    """A packed picture is one of the kind that its name tells."""
+    return f"content{_PACKED_PICTURES.get(path[-5:].lower()[-4:], '')}" if member == "content" else member
+
+
+def _part(record: ScannedFile, name: str, content: bytes = b"") -> ScannedFile:
+    path = f"{record.path}!{name}" if name else record.path
+    return ScannedFile(path, hashlib.sha256(content).hexdigest(), len(content))
 
 
 def _with_used_media(items: list[Item], files: Mapping[str, bytes]) -> list[Item]:

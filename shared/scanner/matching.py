@@ -70,7 +70,11 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_described(self) -> bool:
         """Excused by its place, and not an instruction."""
-        return not self.live and not self.is_instructed
+        return not (self.live or self.is_instructed or self._is_open)
+
+    @property
+    def _is_open(self) -> bool:
+        return self.place.excuse is Excuse.HEADING and not self.rule.is_sentence and self.rule.action in DECISIVE
 
     @property
     def is_instructed(self) -> bool:
@@ -82,6 +86,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         """What its place leaves of the rule's action. Only syntax turns a block into a note; words leave a question."""
         if self.live:
             return self.rule.action
+        if self._is_open:
+            return Action.REVIEW
         is_printed = (
             self.place.excuse is Excuse.DATA and self.place.is_instructed and self.rule.category == PRINTED_FOR_USERS
         )

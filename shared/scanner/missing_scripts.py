@@ -14,6 +14,8 @@ _RUNS = re.compile(
     rf"[\"']?([\w${{}}~./-]{{1,150}}\.{PROGRAM})\b|(?:^|[`\s;&|(])\./([\w./-]{{1,150}}\.{PROGRAM})\b",
     re.MULTILINE,
 )
+NAMED = re.compile(rf"[\w.-]{{1,150}}\.{PROGRAM}\b")
+NEAR = 200
 RUNS = AnchoredPattern("runs script", _RUNS)
 # The folder of the skill itself, as pages write it.
 OWN_FOLDER = re.compile(
@@ -43,40 +45,42 @@ def find_missing_on_pages(
     pages: Iterable[tuple[str, str]], paths: Collection[str]
 ) -> Iterator[tuple[str, MissingScript]]:
     """On SKILL.md and the pages that it leads to, each of which may make what a later one runs."""
-    before = ""
+    made: set[str] | None = None
     for path, text in pages:
-        yield from ((path, one) for one in find_missing_scripts(text, paths, before))
-        before += text
+        yield from ((path, one) for one in find_missing_scripts(text, paths, made))
+        made = (made or set()) | _made_at(text).keys()
 
 
-def find_missing_scripts(page: str, paths: Collection[str], before: str = "") -> list[MissingScript]:
-    """`paths`: of all files of the skill. `before`: the pages that lead to this one."""
+def find_missing_scripts(page: str, paths: Collection[str], made: Collection[str] | None = None) -> list[MissingScript]:
+    """`paths`: of all files of the skill. `made`: what the pages that lead to this one make; None: it is the first."""
     if "." not in page or not (found := list(RUNS.finditer(page))):
         return []
     shipped = {PurePosixPath(path).name.lower() for path in paths}
-    promised = not before and not any(PROGRAM_NAME.search(name) for name in shipped) and SHIPS.search(page) is not None
+    has_scripts = any(PROGRAM_NAME.search(name) for name in shipped)
+    promised = made is None and not has_scripts and SHIPS.search(page) is not None
+    made_at: dict[str, int] | None = None
     missing: dict[str, MissingScript] = {}
+    line, counted = 1, 0
     for match in found:
         written = match.group(1) or match.group(2)
         name = PurePosixPath(written).name
         is_own = bool(OWN_FOLDER.match(written)) or written.removeprefix("./").startswith("scripts/")
-        if (
-            name in missing
-            or name.lower() in shipped
-            or not (is_own or promised)
-            or _is_made(page, name, match.start())
-            or _is_made(before, name, len(before))
-        ):
+        if name in missing or name.lower() in shipped or name in (made or ()) or not (is_own or promised):
             continue
-        missing[name] = MissingScript(name, page.count("\n", 0, match.start(1 if match.group(1) else 2)) + 1, promised)
+        made_at = _made_at(page) if made_at is None else made_at
+        if made_at.get(name, len(page)) < match.start():
+            continue
+        at = match.start(1 if match.group(1) else 2)
+        line, counted = line + page.count("\n", counted, at), at
+        missing[name] = MissingScript(name, line, promised)
     return list(missing.values())
 
 
-def _is_made(page: str, name: str, run_at: int) -> bool:
-    """An earlier line creates or downloads a file of this name."""
-    at = page.find(name)
-    while 0 <= at < run_at:
-        if MAKES.search(page[max(0, page.rfind("\n", 0, at)) : at][-200:]):
-            return True
-        at = page.find(name, at + 1)
-    return False
+def _made_at(page: str) -> dict[str, int]:
+    """Where a line first creates or downloads a file, by its name."""
+    made: dict[str, int] = {}
+    for match in NAMED.finditer(page):
+        before = page[max(0, match.start() - NEAR) : match.start()].rpartition("\n")[2]
+        if match.group() not in made and MAKES.search(before):
+            made[match.group()] = match.start()
+    return made

@@ -41,7 +41,7 @@ CALIBRATION = "calibration.yaml"
 PUBLISHERS = "publishers"  # of the lists of hosts, the one where anybody publishes
 RELEASE = "2026.11"
 # A literal space (group 1) without a quantifier; escapes and character classes are skipped.
-_SPACE_OR_OTHER = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|( )(?![?*+{])")
+_SPACE_OR_OTHER = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\]){0,100}\]|( )(?![?*+{])")
 
 
 class RuleError(ValueError):

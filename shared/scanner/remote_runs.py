@@ -13,6 +13,7 @@ import msgspec
 
 from shared.scanner.anchored import AnchoredPattern
 from shared.scanner.command_regions import Region, command_regions
+from shared.scanner.context import CODE, Place
 from shared.scanner.hosts import HostKind, find_host
 from shared.scanner.matching import Deadline, Hit, TextFile, hit_at
 from shared.scanner.pack import load_pack
@@ -37,7 +38,7 @@ from shared.scanner.remote_commands import (
     variables_in,
 )
 from shared.scanner.shell_commands import HOLE, Command, CommandPipeline, logical_lines, parse
-from shared.scanner.trust import is_listed, is_listed_repository, is_on_forge, is_trusted_command
+from shared.scanner.trust import OTHER_SOURCE, is_listed, is_listed_repository, is_on_forge, is_trusted_command
 
 PIPED, SAVED, PACKAGE, MOUNT = "RC-PIPE-SHELL", "RC-DOWNLOAD-RUN-LATER", "SC-REMOTE-PACKAGE", "PR-HOME-MOUNT"
 BUILT = "SC-REMOTE-BUILD"
@@ -59,6 +60,9 @@ _REMOTE_WORD = re.compile(
 _REMOTE_TOOL = AnchoredPattern("remote word", _REMOTE_WORD)
 _RUN_WORD = re.compile(r"sh\b|cmd|iex|python|node|perl|ruby|php|eval|source|chmod|make|pip|npm|cd |[./$]", re.I)
 _PROGRAM = re.compile(r"(?<![\w$])(\w{1,40})=[\"']?([\w./]{2,40})(?=[\"'\s;&]|\Z)")
+_SCRIPT_BLOCK = "# /// script\n"
+_DECLARED = re.compile(r"(?:git\+)?(?:https?|ssh)://[^\s\"'\],;]{4,300}")
+MAX_DECLARED = 200  # lines of such a block
 _STREAM = re.compile(r"/dev/fd/\d|&\d|COPROC")
 _NOWHERE = {"", "null", "stdout", "stderr", "&1", "1", "2", "-"}
 _PLACEHOLDER = re.compile(r"(?<=[/=:@{\"'.-])<[\w -]{1,60}>")
@@ -130,11 +134,11 @@ class CommandReader:
                 self.found.append((PIPED, self._lines))
             if mounts_home(command):
                 self.found.append((MOUNT, self._lines))
-            if not all(map(self._is_known, package_addresses(command))):
+            if not all(map(_is_known, package_addresses(command))):
                 self.found.append((PACKAGE, self._lines))
             given = passed_on(command)
             if not all(map(self._is_known_build, built_addresses(command))) or (
-                given and not all(map(self._is_known, package_addresses(given)))
+                given and not all(map(_is_known, package_addresses(given)))
             ):
                 self.found.append((BUILT, self._lines))
             self._remember(command, remote, inner)
@@ -164,14 +168,10 @@ class CommandReader:
         entries = load_pack().trusted["installers"]
         return not self._redefines and is_trusted_command(self._line, entries) and is_plain_download(self._line)
 
-    def _is_known(self, address: str) -> bool:
-        trusted = load_pack().trusted
-        return is_listed_repository(address, trusted["repositories"]) or is_listed(address, trusted["installers"])
-
     def _is_known_build(self, address: str) -> bool:
         """Manifests and charts come from where their projects publish them."""
         host = find_host(address) if address.startswith("https://") else None
-        return (host is not None and (host.vouched or host.kind is HostKind.FORGE)) or self._is_known(address)
+        return (host is not None and (host.vouched or host.kind is HostKind.FORGE)) or _is_known(address)
 
     def _remember(self, command: Command, remote: bool, inner: bool) -> None:
         if inner:
@@ -231,6 +231,11 @@ def given_files(command: Command) -> list[str]:
     return [*command.words[1:], *command.reads]
 
 
+def _is_known(address: str) -> bool:
+    trusted = load_pack().trusted
+    return is_listed_repository(address, trusted["repositories"]) or is_listed(address, trusted["installers"])
+
+
 def find_remote_runs(files: Iterable[TextFile], hits: Iterable[Hit], deadline: Deadline) -> list[Hit]:
     """`hits` say which lines name a program that talks to other machines."""
     files = list(files)
@@ -239,12 +244,14 @@ def find_remote_runs(files: Iterable[TextFile], hits: Iterable[Hit], deadline: D
         if hit.rule.id == SIGNAL:
             lines.setdefault(hit.path, []).append(hit.line)
     worth = [file for file in files if file.path in lines and _is_worth_reading(file, lines[file.path])]
-    read = [(file, _reader_of(file, lines[file.path], deadline)) for file in worth]
+    is_diverted = bool(worth) and any(OTHER_SOURCE.search(file.original) for file in files)
+    read = [(file, _reader_of(file, lines[file.path], is_diverted, deadline)) for file in worth]
     came = any(not each.is_folder for _, reader in read for each in reader.came)
     started = set().union(
         *(reader.started for _, reader in read), *(_started_in(file, deadline) for file in files if came)
     )
-    return [hit for file, reader in read for hit in _hits(file, reader, started)]
+    found = [hit for file, reader in read for hit in _hits(file, reader, started)]
+    return found + [hit for file in files for hit in _declared_packages(file)]
 
 
 def _hits(file: TextFile, reader: CommandReader, started: set[str]) -> Iterator[Hit]:
@@ -255,13 +262,27 @@ def _hits(file: TextFile, reader: CommandReader, started: set[str]) -> Iterator[
         yield hit_at(file, SAVED, *lines)
 
 
+def _declared_packages(file: TextFile) -> Iterator[Hit]:
+    """What a comment of a Python script has its runner install (PEP 723): from an address, or another registry."""
+    start = file.original.find(_SCRIPT_BLOCK)
+    if start < 0:
+        return
+    registries = load_pack().trusted["registries"]
+    first = file.original.count("\n", 0, start) + 1
+    for number, line in enumerate(file.layout.original_lines[first : first + MAX_DECLARED], first + 1):
+        if not line.startswith("#") or line.rstrip() == "# ///":
+            return
+        if not all(_is_known(found) or is_listed(found, registries) for found in _DECLARED.findall(line)):
+            yield msgspec.structs.replace(hit_at(file, PACKAGE, number, number, 1), place=Place(CODE))
+
+
 def _is_worth_reading(file: TextFile, numbers: list[int]) -> bool:
     lines = file.layout.lines
     return any(_WORTH.search("\n".join(lines[number - 1 : number + 3])) for number in numbers)
 
 
-def _reader_of(file: TextFile, lines: list[int], deadline: Deadline) -> CommandReader:
-    reader = CommandReader(bool(_REDEFINITION.search(file.original)))
+def _reader_of(file: TextFile, lines: list[int], is_diverted: bool, deadline: Deadline) -> CommandReader:
+    reader = CommandReader(is_diverted or _REDEFINITION.search(file.original) is not None)
     for region in command_regions(file.layout, lines):
         deadline.check()
         reader.read(region)

@@ -13,6 +13,7 @@ from shared.scanner.composites import find_composites, find_downloads_run_later
 from shared.scanner.computed_runs import starts_programs
 from shared.scanner.context import PROSE, Excuse
 from shared.scanner.directives import find_directives
+from shared.scanner.doubts import doubted
 from shared.scanner.flow import find_flows, rule_of
 from shared.scanner.flow.tracker import Flow
 from shared.scanner.front_matter import PYTHON_OBJECTS, TOO_COMPLEX, read_front_matter
@@ -54,6 +55,7 @@ from shared.timing import SCAN_CPU_DEADLINE
 
 CPU_SECONDS = SCAN_CPU_DEADLINE.total_seconds()
 MAX_FINDINGS = 200
+_BY_WORDS = (Excuse.WORDS, Excuse.HEADING)
 MAX_PER_RULE_AND_FILE = 5
 MAX_DESCRIPTION = 1_000  # characters of the way a value took
 SECRET_CANDIDATE = "SIG-KEY-PREFIX"  # noqa: S105 - the name of a signal
@@ -77,7 +79,8 @@ def gather_evidence(files: Mapping[str, bytes], source_findings: Sequence[Findin
     deadline = Deadline(time.thread_time() + CPU_SECONDS)
     hits, incomplete, unfinished = _find_all_hits(texts, deadline)
     identity = identity_of(front_matter.name, front_matter.description)
-    hits = tell_vouched_apart(hits, identity)
+    hits = tell_vouched_apart(hits, identity, texts)
+    hits = doubted(hits, texts)
     flows, unfollowed = _find_all_flows(texts, deadline, identity)
     incomplete += [reason for reason in unfollowed if not unfinished]
     unfinished = unfinished or "".join(unfollowed)
@@ -87,7 +90,7 @@ def gather_evidence(files: Mapping[str, bytes], source_findings: Sequence[Findin
         *_from_hits(hits),
         *_from_directives(hits, texts, identity),
         *_from_missing_scripts(inventory, texts),
-        *_from_composites(hits, identity),
+        *_from_composites(hits, identity, texts),
         *_from_flows(flows, texts),
         *_from_package_names(hits),
         *_from_unicode(texts, front_matter, hits),
@@ -210,12 +213,12 @@ def _action_of(hit: Hit, in_code: set[tuple[str, str]]) -> Action:
 
 
 def _is_repeated(hit: Hit, in_code: set[tuple[str, str]]) -> bool:
-    return hit.place.excuse is Excuse.WORDS and (hit.rule.id, _command_of(hit)) in in_code
+    return hit.place.excuse in _BY_WORDS and (hit.rule.id, _command_of(hit)) in in_code
 
 
 def _is_in_code(hit: Hit) -> bool:
     """In a script, in a block of code, or in a sentence that has the reader run it."""
-    return hit.place.is_instructed or (hit.place.excuse is not Excuse.WORDS and hit.place.kinds != PROSE)
+    return hit.place.is_instructed or (hit.place.excuse not in _BY_WORDS and hit.place.kinds != PROSE)
 
 
 def _command_of(hit: Hit) -> str:
@@ -235,11 +238,11 @@ def _from_missing_scripts(inventory: Inventory, texts: list[TextFile]) -> list[F
     return [finding_for(one.rule, path, one.name, one.line) for path, one in missing]
 
 
-def _from_composites(hits: list[Hit], identity: SkillIdentity) -> list[Finding]:
+def _from_composites(hits: list[Hit], identity: SkillIdentity, texts: list[TextFile]) -> list[Finding]:
     rules = load_pack().rules
     found = find_composites([rule for rule in rules.values() if rule.all_of], hits)
     later = [msgspec.structs.replace(hit, rule=rules[SAVED]) for hit in find_downloads_run_later(hits)]
-    found += [(hit.rule, hit) for hit in tell_vouched_apart(later, identity)]
+    found += [(hit.rule, hit) for hit in tell_vouched_apart(later, identity, texts)]
     return [
         _finding(
             rule,

@@ -35,7 +35,7 @@ from shared.scanner.scan_process import (
     write_message,
 )
 from shared.telemetry import logger
-from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, seconds_to_wait
+from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, TEXTS_CPU_LIMIT, seconds_to_wait
 
 PROGRAM = "shared.scanner.scan_process"
 MAX_IDLE = 3  # a batch has three messages
@@ -73,6 +73,7 @@ class ScanProcesses:
     def __init__(self, program: Sequence[str] = (PROGRAM,), cpu_limit: timedelta = SCAN_CPU_LIMIT) -> None:
         self._program = program
         self._cpu_limit = cpu_limit.total_seconds()
+        self._texts_limit = min(self._cpu_limit, TEXTS_CPU_LIMIT.total_seconds())
         self._idle: list[ScanProcess] = []
 
     async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
@@ -85,7 +86,7 @@ class ScanProcesses:
 
     async def texts(self, files: Mapping[str, bytes], most: int) -> dict[str, str] | None:
         try:
-            answer = await self._answer(files, (), most)
+            answer = await self._answer(files, (), most, self._texts_limit)
         except ScanStopped as stopped:
             _log_or_raise(stopped)
             return None
@@ -98,9 +99,13 @@ class ScanProcesses:
             self._idle.pop().end()
 
     async def _answer(
-        self, files: Mapping[str, bytes], findings: Sequence[Finding], most_text: int | None = None
+        self,
+        files: Mapping[str, bytes],
+        findings: Sequence[Finding],
+        most_text: int | None = None,
+        cpu_limit: float | None = None,
     ) -> ScanAnswer:
-        cpu_left = self._cpu_limit
+        cpu_left = cpu_limit or self._cpu_limit
         if used := self._take_idle():
             try:
                 return await self._answer_of(used, files, findings, cpu_left, most_text)

@@ -124,6 +124,8 @@ _OBEYED = re.compile(r"//go:|/\*[!+]|(?:[^\\]|\\(?!u))*\\u+00")
 
 
 def _is_obeyed(text: str, start: int, end: int) -> bool:
+    if text[end : end + 40].lstrip().startswith('import "C"'):
+        return True  # C that is compiled with a Go program
     return (start == 0 and text.startswith("#!")) or _OBEYED.match(text, start, end) is not None
 
 

@@ -21,6 +21,14 @@ REDIRECTING = re.compile(
     r"|\bhost\s*:|curlrc|wgetrc|curl_home|--next\b|-:|/etc/hosts|\balias\s|\bfunction\s",
     re.IGNORECASE,
 )
+# Settings that make an installer fetch from another place than its own, wherever in the file they stand.
+OTHER_SOURCE = re.compile(
+    r"\b(?:RUSTUP_(?:UPDATE_ROOT|DIST_SERVER)|NVM_(?:SOURCE|NODEJS_ORG_MIRROR)|HOMEBREW_\w{1,40}|UV_\w{1,40}|BUN_\w{1,40}"
+    r"|GITHUB(?:_\w{1,20})?|REMOTE|DENO_\w{1,40}|PNPM_\w{1,40}|VOLTA_\w{1,40}|FNM_\w{1,40}|PYENV_\w{1,40}|NIX_\w{1,40}|K3S_\w{1,40}"
+    r"|CARGO_\w{1,40}|GO_?(?:PROXY|LANG_\w{1,20})|MIRROR(?:_\w{1,20})?)=[\"']?\w{2,10}(?:://|@)"
+    r"|\binsteadOf\b|\bGIT_CONFIG_\w{1,20}=",
+    re.IGNORECASE,
+)
 FETCHER = re.compile(
     r"(?<![\w./-])(?:curl|wget|aria2c|iwr|irm|invoke-webrequest|invoke-restmethod)(?:\.exe)?(?=\s)", re.IGNORECASE
 )

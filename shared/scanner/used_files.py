@@ -92,6 +92,12 @@ def _run_as_commands(text: str) -> Iterator[str]:
         yield from (name.lower() for name in _FILE.findall(line))
 
 
+# Between two parts of a word, which languages join by a plus, a dot or nothing.
+_JOINTS = re.compile(
+    r"[\"'][ \t]{0,4}(?:\+|\.\.?|&)?[ \t]{0,4}\$?[\"'](?=[\w.])|(?<=[\w/.])[\"']{1,2}(?=[\w.])"
+    r"|(?<=[\w/])\\\n?(?=[\w.])"
+    r"|(?<=\w)[\"'](?=/)|(?<=/)[\"'](?=\w)"
+)
 _COPIED_TO = re.compile(r"[\"']?[ \t]{0,8}(?:>|of=|[ \t])[ \t]{0,8}(?:of=)?[\"']?([^\s\"'`|;&<>()]{1,200})")
 
 
@@ -111,7 +117,7 @@ class UsedFiles:
     def __init__(self, texts: Iterable[str], media: Iterable[str]) -> None:
         self._media = {_last_word(path) for path in media}
         self._mentions = MAX_MENTIONS
-        self._names = {name for text in texts for name in self._used_in(text.replace("\\\n", "  "))}
+        self._names = {name for text in texts for name in self._used_in_both(text)}
 
     def has(self, path: str) -> bool:
         """True for all when there are more mentions than can be looked at."""
@@ -121,6 +127,12 @@ class UsedFiles:
     @cached_property
     def _globs(self) -> list[str]:
         return [name for name in self._names if "*" in name or "?" in name][:50]
+
+    def _used_in_both(self, text: str) -> Iterator[str]:
+        """As it is written, and as programs put names together: `"a/logo".png`, `'logo' + '.png'`, `log\\o.png`."""
+        yield from self._used_in(text.replace("\\\n", "  "))
+        if (joined := _JOINTS.sub("", text)) != text:
+            yield from self._used_in(joined)
 
     def _used_in(self, text: str) -> Iterator[str]:
         if _RUN_ALL.search(text):

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shared.scanner.hosts import ADDRESS, Host, HostKind, SkillIdentity, find_host
-from shared.scanner.matching import Hit
+from shared.scanner.hosts import ADDRESS, Host, HostKind, SkillIdentity, find_host, registered_domain
+from shared.scanner.matching import Hit, TextFile
 from shared.scanner.pack import PUBLISHERS, load_pack
-from shared.scanner.trust import is_trusted_command
+from shared.scanner.trust import OTHER_SOURCE, is_trusted_command
 
 PIPED, SAVED = "RC-PIPE-SHELL", "RC-DOWNLOAD-RUN-LATER"
 VOUCHED = {PIPED: "RC-PIPE-SHELL-VOUCHED", SAVED: "RC-DOWNLOAD-VOUCHED"}
@@ -25,9 +25,30 @@ PLAIN = re.compile(
 )
 
 
-def tell_vouched_apart(hits: Iterable[Hit], skill: SkillIdentity) -> list[Hit]:
-    """Hits of a download that is run get another rule where the host is well known."""
-    return [_apart(hit, skill) for hit in hits]
+# The part of a name under which projects serve their own installers. Under others they keep what users upload.
+OWN_NAMES = {
+    "www",
+    "get",
+    "install",
+    "installer",
+    "setup",
+    "sh",
+    "cli",
+    "dl",
+    "download",
+    "downloads",
+    "releases",
+    "static",
+}
+
+
+def tell_vouched_apart(hits: Iterable[Hit], skill: SkillIdentity, texts: Iterable[TextFile]) -> list[Hit]:
+    """Hits of a download that is run get another rule where the host is well known, unless the skill tells
+    installers to fetch from another one."""
+    hits = list(hits)
+    is_concerned = any(hit.rule.id in TESTS for hit in hits)
+    is_diverted = is_concerned and any(OTHER_SOURCE.search(file.original) for file in texts)
+    return hits if is_diverted else [_apart(hit, skill) for hit in hits]
 
 
 def _apart(hit: Hit, skill: SkillIdentity) -> Hit:
@@ -57,13 +78,22 @@ def _may_be_saved(address: str, host: Host | None) -> bool:
 
 
 def _is_vouched(host: Host | None) -> bool:
-    return host is not None and not host.catcher and host.kind is HostKind.KNOWN and not _serves_anybody(host.name)
+    if host is None or host.catcher or host.kind is not HostKind.KNOWN:
+        return False
+    return _is_of_the_project(host.name) and not _serves_anybody(host.name)
 
 
 def _serves_anybody(host: str) -> bool:
-    return host.startswith(("s3.", "s3-")) or any(
-        f".{host}".endswith(f".{name.lstrip('.')}") for name in load_pack().trusted[PUBLISHERS]
-    )
+    pack = load_pack()
+    listed = (*pack.trusted[PUBLISHERS], *pack.hosts.uploads)
+    return host.startswith(("s3.", "s3-")) or any(f".{host}".endswith(f".{name.lstrip('.')}") for name in listed)
+
+
+def _is_of_the_project(host: str) -> bool:
+    """The host itself is counted, or it is the domain or one of the usual names under it."""
+    domain = registered_domain(host)
+    below = host.removesuffix(domain).rstrip(".")
+    return not below or below in OWN_NAMES or load_pack().hosts.counts.get(host, 0) > 1
 
 
 TESTS = {PIPED: _is_plain_installer, SAVED: _is_vouched_download}

@@ -11,6 +11,8 @@ _LONGEST_COMMENT = 65_535
 _METHODS = (0, 8, 12)
 _LOCKED = 0x1 | 0x40 | 0x2000
 _SIZES_FOLLOW = 0x8
+_UNICODE_PATH = 0x7075  # a second name in an extra field, which some unpackers prefer
+_FILE_TYPE, _LINK = 0o170000, 0o120000
 
 
 class ZipEntry(NamedTuple):
@@ -22,6 +24,7 @@ class ZipEntry(NamedTuple):
     end: int
     is_locked: bool
     problem: str
+    is_link: bool = False
 
 
 def is_zip(content: bytes) -> bool:
@@ -75,10 +78,13 @@ class ZipReader:
             name_size, extra, comment = fields[8:11]
             raw = self._content[at + 46 : at + 46 + name_size]
             name = raw.decode("utf-8" if fields[1] & 0x800 else "cp437", "replace")
+            fields_of_extra = self._content[at + 46 + name_size : at + 46 + name_size + extra]
             at += 46 + name_size + extra
             self._comments.append(self._content[at : at + comment])
             at += comment
             entry = self._entry(raw, name, fields, shift + fields[14])
+            if not entry.problem and (other := _other_name(fields_of_extra, name)):
+                entry = entry._replace(problem=f"has a second name: {other[:100]}")
             if not name.endswith("/") or entry.size:
                 yield entry
             count += 1
@@ -97,7 +103,8 @@ class ZipReader:
         if local and not (problem or self._is_consistent(at, flags, method, crc, packed, size)):
             problem = "damaged: its two headers differ"
         self._used.append((at, min(start + packed + self._descriptor(start + packed, flags), len(self._content))))
-        return ZipEntry(name, method, crc, size, start, start + packed, bool(flags & _LOCKED), problem)
+        is_link = fields[13] >> 16 & _FILE_TYPE == _LINK
+        return ZipEntry(name, method, crc, size, start, start + packed, bool(flags & _LOCKED), problem, is_link)
 
     def _local(self, at: int, raw: bytes) -> int:
         """The length of the header before the data; 0 if there is none for this name."""
@@ -122,6 +129,17 @@ class ZipReader:
 
     def _starts_something(self, at: int) -> bool:
         return self._content[at : at + 4] in (_LOCAL, _ENTRY, END, b"PK\6\6")
+
+
+def _other_name(extra: bytes, name: str) -> str:
+    """What an extra field of the directory calls the entry, where that is not its name."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, size = struct.unpack_from("<HH", extra, at)
+        if kind == _UNICODE_PATH and (other := extra[at + 9 : at + 4 + size].decode("utf-8", "replace")) != name:
+            return other
+        at += 4 + size
+    return ""
 
 
 def _end_record(content: bytes) -> int:

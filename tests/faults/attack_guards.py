@@ -217,6 +217,8 @@ ATTACK_GUARDS = [
         "a known address excuses a plain download only", {"shared.scanner.remote_runs:is_plain_download": always(True)}
     ),
     Guard("unread members are named", {"shared.scanner.inventory:read_archive": _without_problems}),
+    Guard("an archive is read beside its files", {"shared.scanner.inventory:between_members": always(b"")}),
+    Guard("comments are doubted", {"shared.scanner.doubts:_may_run_them": always(False)}),
     Guard("archives share one budget", {"shared.scanner.archives:Budget.take": always(None)}),
     Guard("names are findings", {"shared.scanner.inventory:name_findings": always(())}),
     Guard("a bundle has its page at the top", {"shared.submissions.skill_source:_require_page": always(None)}),

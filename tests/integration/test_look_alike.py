@@ -137,6 +137,7 @@ async def test_a_look_alike_of_a_blocked_skill_is_held_too(env, stub):
 # --- owners (S34) ---------------------------------------------------------------------------------------------------
 
 LOOK_LIKE_ACME_INC = [
+    *("acme1", "acme-inc2", "acme-limited", "acme-company", "acme-mcp", "acme-verified"),
     "acrne-inc",
     "acmeinc",
     "acme--inc",
@@ -173,7 +174,7 @@ async def test_an_owner_that_looks_like_one_with_published_skills_is_held_with_a
 
 
 @pytest.mark.requirement("S34")
-@pytest.mark.parametrize("owner", ["other", "acme-inc2", "zinc", "acorn", "pacme-intl", "aime", "uploads"])
+@pytest.mark.parametrize("owner", ["other", "zinc", "acorn", "pacme-intl", "aime", "uploads"])
 async def test_other_owners_with_the_same_repository_and_slug_are_no_look_alikes(env, owner):
     await within(env, lambda: _published_as(env, "acme-inc/skills/pdf-tools"))
     assert await within(env, lambda: _confused(f"{owner}/skills/pdf-tools")) is None

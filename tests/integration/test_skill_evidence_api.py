@@ -75,7 +75,8 @@ def test_security_reports_findings_of_external_scanners_in_words_that_clients_kn
         ],
     }
     run(lambda: block_skill("acme/tools/pdf", "It phones home.", "admin:anna"))
-    assert read("acme/tools/pdf").body["skill"]["security"] == answer.body
+    without_scores = [{**provider, "score": None} for provider in answer.body["providers"]]
+    assert read("acme/tools/pdf").body["skill"]["security"] == answer.body | {"providers": without_scores}
 
 
 @pytest.mark.parametrize(

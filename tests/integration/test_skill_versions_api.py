@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from types import NoneType
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_the_content_of_a_banned_version_is_nowhere_given_out_and_its_evidence_s
     hashes = {one["version"]: one["contentHash"] for one in read("greeter/versions").body["versions"]}
     run(lambda: add_block(entry_for("greeter", "It steals keys.", None, "high", hashes["1.0.0"])))
     versions = {version["version"]: version for version in twice("greeter/versions").body["versions"]}
-    assert types_of(versions["1.0.0"]) == VERSION | {"isBlocked": bool, "blockReason": str}
+    assert types_of(versions["1.0.0"]) == VERSION | {"isBlocked": bool, "blockReason": str, "certScore": NoneType}
     assert (versions["1.0.0"]["isBlocked"], versions["1.0.0"]["blockReason"]) == (True, "It steals keys.")
     assert "isBlocked" not in versions["1.0.1"]
     one = twice("greeter/versions/1.0.0")

@@ -239,7 +239,7 @@ async def test_twelve_ticks_of_an_hour_use_no_more_than_its_share(env, stub):
     stub.limit = stub.remaining = 60  # without a token
     for _ in range(12):
         report = await within(env, sweep)
-        env.github._http._quotas.clear()
+        env.github._http._quotas._known.clear()
         env.clock.forward(minutes=2)
     assert report.stopped_by_quota
     assert 10 <= sum(asked.status == 200 for asked in stub.asked) <= 12

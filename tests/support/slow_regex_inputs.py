@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("shared", "functions")
 MANY = 100  # a repetition that may be this long is attacked
+BRANCHES = 4  # of each choice; a sample takes the same one everywhere
 CACHED = {"_steps"}  # functions without arguments that keep patterns; those of detect-secrets see one cut line
 CALLS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
 
@@ -40,6 +41,27 @@ def patterns_in_the_tree() -> list[Known]:
     return list(found.values())
 
 
+def patterns_made_in_functions() -> dict[str, str]:
+    """The files of the scanner with a function that compiles a pattern when it is called."""
+    found = {}
+    scanner = ROOT / "shared" / "scanner"
+    for path in sorted(scanner.rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef) and any(_compiles(node) for node in ast.walk(function)):
+                found[str(path.relative_to(scanner))] = function.name
+    return found
+
+
+def _compiles(node: ast.AST) -> bool:
+    """With `re.compile`, or a call of `re` whose pattern is no literal."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    of_re = isinstance(node.func.value, ast.Name) and node.func.value.id == "re"
+    return of_re and (
+        node.func.attr == "compile" or (node.func.attr in CALLS and not isinstance(node.args[0], ast.Constant))
+    )
+
+
 def _is_searched_for(name: str, code: list[str]) -> bool:
     used = "\n".join(line for line in code if name in line)
     name = rf"\b{re.escape(name)}\b"
@@ -50,14 +72,14 @@ def _is_searched_for(name: str, code: list[str]) -> bool:
 def attacks_on(pattern: Any, flags: int = 0) -> Iterator[tuple[Any, Any]]:
     """(beginning, repeated part): the beginning of a match, then many times what may repeat, and never the end."""
     tree = parser.parse(pattern, flags)
-    whole = _sample(tree)
     kind = type(pattern)
     for before, unit in _repetitions(tree, ""):
         if unit:
             yield _of(kind, ""), _of(kind, unit)
             yield _of(kind, before), _of(kind, unit)
-    yield _of(kind, ""), _of(kind, whole[:-1] or "a")
-    yield _of(kind, ""), _of(kind, whole[: max(1, len(whole) // 2)] or "a")
+    for whole in dict.fromkeys(_sample(tree, branch) for branch in range(BRANCHES)):
+        yield _of(kind, ""), _of(kind, whole[:-1] or "a")
+        yield _of(kind, ""), _of(kind, whole[: max(1, len(whole) // 2)] or "a")
 
 
 def _modules() -> Iterator[Any]:
@@ -113,11 +135,11 @@ def _repetitions(tree: Any, before: str) -> Iterator[tuple[str, str]]:
         before += _sample([(operation, value)])
 
 
-def _sample(tree: Any) -> str:
-    return "".join(_sample_of(operation, value) for operation, value in tree)
+def _sample(tree: Any, branch: int = 0) -> str:
+    return "".join(_sample_of(operation, value, branch) for operation, value in tree)
 
 
-def _sample_of(operation: Any, value: Any) -> str:
+def _sample_of(operation: Any, value: Any, branch: int) -> str:
     if operation is codes.LITERAL:
         return chr(value)
     if operation is codes.NOT_LITERAL:
@@ -127,13 +149,13 @@ def _sample_of(operation: Any, value: Any) -> str:
     if operation is codes.IN:
         return _member(value)
     if operation in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-        return _sample(value[2]) * max(1, min(value[0], 50))
+        return _sample(value[2], branch) * max(1, min(value[0], 50))
     if operation is codes.SUBPATTERN:
-        return _sample(value[3])
+        return _sample(value[3], branch)
     if operation is codes.ATOMIC_GROUP:
-        return _sample(value)
+        return _sample(value, branch)
     if operation is codes.BRANCH:
-        return _sample(value[1][0])
+        return _sample(value[1][branch % len(value[1])], branch)
     return ""
 
 

@@ -53,6 +53,13 @@ def test_composed_and_decomposed_letters_and_a_file_as_a_folder_are_one_place() 
         (".husky/pre-commit", "FILE-AGENT-SETTINGS"),
         ("hooks/hooks.json", "FILE-AGENT-SETTINGS"),
         (".envrc", "FILE-AGENT-SETTINGS"),
+        (".agents/rules.md", "FILE-AGENT-SETTINGS"),
+        ("opencode.json", "FILE-AGENT-SETTINGS"),
+        (".github/hooks/x.json", "FILE-AGENT-SETTINGS"),
+        (".hg/hgrc", "FILE-AGENT-SETTINGS"),
+        ("lib/a.pth", "FILE-AGENT-SETTINGS"),
+        (".pre-commit-config.yaml", "FILE-AGENT-SETTINGS"),
+        (".zprofile", "FILE-AGENT-SETTINGS"),
         ("-rf", "FILE-NAME-ODD"),
         ("a/--help.md", "FILE-NAME-ODD"),
         ("aux.txt", "FILE-NAME-ODD"),
@@ -74,7 +81,10 @@ def test_a_name_with_another_meaning_is_a_finding_and_its_content_is_read(path: 
 @pytest.mark.requirement("S28")
 @pytest.mark.parametrize(
     "path",
-    [".gitignore", ".github/a.md", "a-b/c.md", "console.md", ".vscode/extensions.json", "AGENTS.md", "docs/a b.md"],
+    [
+        *(".gitignore", ".github/a.md", "a-b/c.md", "console.md", ".vscode/extensions.json", "docs/a b.md"),
+        *("AGENTS.md", "AGENTS.override.md", ".claude-plugin/plugin.json"),
+    ],
 )
 def test_an_ordinary_name_is_no_concern(path: str) -> None:
     assert scan_skill({"SKILL.md": HEADER, path: b"x"}).verdict is Verdict.PASS

@@ -20,7 +20,7 @@ from shared.scanner.inventory import texts_of
 from shared.scanner.report import Verdict
 from shared.scanner.sarif import sarif_log
 from shared.scanner.scan_process import MAX_MEMORY, MB
-from shared.scanner.scan_runner import ScanProcesses
+from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from shared.storage.content import content_hash_of
 from shared.timing import time_limit
 from tests.support.hostile_scans import ORDER
@@ -206,7 +206,7 @@ async def test_a_process_has_no_secrets_of_its_parent(hostile, monkeypatch):
 
 PARENT = """
 import asyncio, os, signal, sys, threading
-from shared.scanner.scan_runner import ScanProcesses
+from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from tests.support.hostile_scans import ORDER
 
 async def main():
@@ -244,3 +244,18 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+async def test_the_texts_for_the_judge_get_less_time_than_a_scan(scan_processes, monkeypatch):
+    """Three scans and their texts at 0.58 of a processor leave the batch 40 of its 120 seconds."""
+    given = []
+    scan = ScanProcess.scan
+
+    def recorded(self, files, findings, cpu_left, most_text):
+        given.append(cpu_left)
+        return scan(self, files, findings, cpu_left, most_text)
+
+    monkeypatch.setattr(ScanProcess, "scan", recorded)
+    await scan_processes.scan({"SKILL.md": b"Say hello."}, ())
+    await scan_processes.texts({"SKILL.md": b"Say hello."}, 1000)
+    assert 3 * sum(given) / 0.58 <= 120 - 40
