@@ -149,7 +149,8 @@ def facet_views(
 ) -> list[FacetView]:
     """Values that skills have, most first; then those that are not counted: of this page, and the one that is chosen.
     `counts` are of all listed skills; None: unknown."""
-    known: Mapping[str, Mapping[str, int | None]] = counts or {"tier": dict.fromkeys(TIERS)}
+    known: dict[str, Mapping[str, int | None]] = dict(counts or {})
+    known["tier"] = {tier: known["tier"].get(tier, 0) if counts else None for tier in TIERS}  # there are no others
     on_page = {value for skill in shown for value in facets_of(skill, "category")}
     views = []
     for key, label in FACET_LABELS.items():

@@ -204,7 +204,7 @@ async def test_filters_are_selects_with_the_number_of_skills_of_each_value(env):
     await fill(env)
     page = (await call(env, "GET /skills", "/skills")).text
     assert options(page, "category") == ["Any", "documents (2)", "data (1)"]
-    assert options(page, "tier") == ["Any", "Scanned (3)"]
+    assert options(page, "tier") == ["Any", "Scanned (3)", "Certified (0)", "Verified (0)"]
     await within(env, lambda: block_skill("uploads/anonymous/csv-cleaner", "It steals keys.", "admin:anna"))
     page = (await call(env, "GET /skills", "/skills?category=Data")).text
     assert options(page, "category") == ["Any", "documents (2)", "data"]
