@@ -28,7 +28,7 @@ def as_notebook(text: str) -> str:
 
 
 Frame = Callable[[str], str]
-# The front end, the name of a file that it reads, and what makes the file worth following: without it nothing is parsed.
+# The front end, the name of a file that it reads, and what makes the file worth following: else it is not parsed.
 FILES: list[tuple[str, str, Frame]] = [
     ("shell", "run.sh", str),
     ("python", "a.py", lambda text: f"# open( requests. .ssh\n{text}"),
