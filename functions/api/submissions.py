@@ -58,7 +58,7 @@ from shared.submissions import counters, data_version, discovery, feed, intake
 from shared.submissions.check import check_bundle
 from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
 from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
-from shared.submissions.skill_source import parse_repo_url, require_usable
+from shared.submissions.skill_source import parse_repo_url, parse_slug, require_usable
 from shared.submissions.submission_list import list_of_repo, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission, get_submissions_fresh
@@ -100,6 +100,7 @@ async def submit(request: Request, body: SubmitBody) -> Answer:
 async def check(request: Request, body: CheckBundle) -> Answer:
     """What `python -m shared.scanner` says of the same files: tier 1 alone, and nothing is stored or queued. Off where
     uploads are (403 `uploads_off`). 422 `check_too_slow` if it takes longer than a request may."""
+    parse_slug(body.bundle.name)  # it decides nothing here, but the same name would be refused when it is submitted
     files = [(file.path, content_of(file)) for file in body.bundle.files]
     return Answer(check_result_of((await check_bundle(files)).report))
 

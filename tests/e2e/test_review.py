@@ -70,7 +70,7 @@ def test_keys_open_files_in_place_claim_note_and_close_what_is_open(tab, platfor
         tab.keyboard.press("Escape")
     tab.keyboard.press("r")
     tab.keyboard.type("not sent yet")
-    tab.locator(".finding .where").first.click()
+    tab.locator(".finding a.where[href*='file=setup.sh']").first.click()
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
     assert tab.input_value("#why-reject") == "not sent yet"  # the file opened on the same page
     assert "file=setup.sh#L5" in tab.url

@@ -12,7 +12,8 @@ import pytest
 
 from shared.records.submissions import new_id
 from shared.storage.kv import shard_of
-from tests.support.faulty_platform import faulty_platform, skill_md
+from tests.support.builders import REVERSE_SHELL
+from tests.support.faulty_platform import bundle, faulty_platform, skill_md
 from tests.support.invariants import check_invariants
 from tests.support.platform import REPOSITORY, eventually
 
@@ -87,12 +88,12 @@ def test_five_copies_of_a_message_before_and_five_after_the_end_have_one_effect(
 @pytest.mark.requirement("R04")
 def test_late_messages_in_any_order_move_nothing_back(faulty):
     first = faulty.upload("r04")
-    refused = faulty.submit({"bundle": {"name": "r04-bad", "files": [{"path": "SKILL.md", "content": "# None\n"}]}})
+    refused = faulty.submit(bundle("r04-bad", f"```sh\n{REVERSE_SHELL}```"))
     faulty.ended(first["id"], "PUBLISHED")
     again = faulty.upload("r04", "Say goodbye.", token=first["uploadToken"])
     assert again["requeued"] is True
     faulty.ended(first["id"], "PUBLISHED")
-    faulty.ended(refused["id"], "REJECTED")
+    faulty.ended(refused["id"], "TIER1_FAILED")
     before = [faulty.record(one["id"]) for one in (first, refused)]
     for one in (refused, first, refused, first):
         faulty.send(one["id"])
