@@ -1,11 +1,16 @@
 """Thirty hostile skills beside thirty harmless ones, on the running platform.
 
-python -m bench.hostile    prints a table and writes bench/results/hostile.json
+python -m bench.hostile            prints a table and writes bench/results/hostile.json
+python -m bench.hostile --quick    three of each, to see that it runs; writes nothing
 
 The same number of harmless skills is submitted alone first: their times are the baseline. Then hostile ones of every
-kind come between them. The memory is the sum of PSS of a worker and its scan processes, several times a second.
+kind come between them. Then they come behind what single addresses can send: a batch of 50 skills of one repository,
+and another sender's batches until its share of the queue, or its limit of skills, is used up. Limits are on, and every
+other submission has an address of its own. The memory is the sum of PSS of a worker and its scan processes, several
+times a second.
 """
 
+import argparse
 import json
 import os
 import platform as machine
@@ -14,46 +19,77 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tests.support.hostile_submissions import Files, harmless, hostile_archives, hostile_texts
+from tests.support.hostile_submissions import QUICK, Files, harmless, hostile_repositories, hostile_texts
 from tests.support.platform import Platform
 from tests.support.stub_github import StubGitHub
 
 RESULTS = Path(__file__).parent / "results" / "hostile.json"
-COUNT = 30
+COUNT, BATCH = 30, 50
+BATCHES = 3  # more skills than one address may submit in an hour
+LIMITED = {"RATE_LIMITS": "submit=10/3600 skills=100/3600", "MAX_ACTIVE": "600", "TRUSTED_PROXY": "127.0.0.1"}
+MOST_ASKED = 10  # of GitHub, for one batch
 LONGEST = 120.0  # seconds to wait; a hostile skill may still be tried again then
 MOST_PER_SCAN, MOST_PER_WORKER = 300, 700  # MB
 SPREAD = 60.0  # seconds that the last one may take beyond twice the median alone
 
 
+class Flood(NamedTuple):
+    """What one address has sent."""
+
+    ids: list[str]
+    refused: Counter[str]  # skills, by the code of the refusal
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="three of each, to see that it runs; writes nothing")
+    is_quick = parser.parse_args().quick
     with tempfile.TemporaryDirectory() as directory, StubGitHub() as github:
-        platform = Platform.start(Path(directory), GITHUB_API_URL=github.url, RATE_LIMITS="off")
+        platform = Platform.start(Path(directory), template=None, **{"GITHUB_API_URL": github.url} | LIMITED)
         try:
-            record = measure(platform, github)
+            record = measure(platform, github, list(QUICK) if is_quick else all_kinds())
         finally:
             platform.kill()
-    RESULTS.write_text(json.dumps(record, indent=2) + "\n")
+    if not is_quick:
+        RESULTS.write_text(json.dumps(record, indent=2) + "\n")
     return report(record)
 
 
-def measure(platform: Platform, github: StubGitHub) -> dict[str, Any]:
-    finish(platform, submit_all(platform, innocent("warm")))  # starts the workers and their scan processes
-    alone = finish(platform, submit_all(platform, innocent("alone")))
-    kinds, hostile = hostile_bodies(github)
-    mixed = [body for pair in zip(hostile, innocent("beside"), strict=True) for body in pair]
+def all_kinds() -> list[str]:
+    kinds = [*hostile_texts(), *hostile_repositories()]
+    assert len(kinds) == COUNT
+    return kinds
+
+
+def measure(platform: Platform, github: StubGitHub, kinds: list[str]) -> dict[str, Any]:
+    count = len(kinds)
+    finish(platform, submit_all(platform, innocent("warm", count)))  # starts the workers and their scan processes
+    alone = finish(platform, submit_all(platform, innocent("alone", count)))
+    hostile = hostile_bodies(github, kinds)
+    mixed = [body for pair in zip(hostile, innocent("beside", count), strict=True) for body in pair]
     with Memory(platform) as memory:
         started = time.monotonic()
         ids = submit_all(platform, mixed)
         beside, attacks = finish(platform, ids[1::2]), finish(platform, ids[0::2])
+        batch = flood(platform, github, "batch", 1)
+        share = flood(platform, github, "share", BATCHES)
+        behind = finish(platform, submit_all(platform, innocent("behind", count)))
+        flooded = {"batch": finish(platform, batch.ids), "share": finish(platform, share.ids)}
+    asked = [one for one in github.asked if "/acme/batch" in one.path]
     return {
+        "count": count,
         "alone": summary(alone),
         "beside": summary(beside),
+        "behind": summary(behind),
         "hostile": {f"{n:02} {kind}": outcome(each) for n, (kind, each) in enumerate(zip(kinds, attacks, strict=True))},
+        "batch": states_of(flooded["batch"]) | {"askedOfGitHub": len(asked), "refused": dict(batch.refused)},
+        "share": states_of(flooded["share"]) | {"refused": dict(share.refused)},
         "secondsInAll": round(time.monotonic() - started, 1),
         "timedOut": platform.output.count("timed out"),
         "scanProcessMb": round(memory.scan),
@@ -62,20 +98,41 @@ def measure(platform: Platform, github: StubGitHub) -> dict[str, Any]:
     }
 
 
-def innocent(name: str) -> list[dict[str, Any]]:
-    return [upload(f"{name}-{n}", harmless(hash((name, n)) % 10**6)) for n in range(COUNT)]
+def innocent(name: str, count: int) -> list[dict[str, Any]]:
+    return [upload(f"{name}-{n}", harmless(hash((name, n)) % 10**6)) for n in range(count)]
 
 
-def hostile_bodies(github: StubGitHub) -> tuple[list[str], list[dict[str, Any]]]:
-    texts, archives = hostile_texts(), hostile_archives()
-    kinds = [*texts, *archives][:COUNT]
-    bodies = [upload(f"hostile-{n}", texts[kind]) for n, kind in enumerate(kinds) if kind in texts]
-    for n, kind in enumerate(archives):
-        if kind in kinds:
-            github.repo(f"acme/attack{n}", {f"skills/a/{path}": body for path, body in archives[kind].items()})
-            bodies.append({"repoUrl": f"https://github.com/acme/attack{n}", "skillPath": "skills/a"})
-    assert len(kinds) == len(bodies) == COUNT
-    return kinds, bodies
+def hostile_bodies(github: StubGitHub, kinds: list[str]) -> list[dict[str, Any]]:
+    texts, repositories = hostile_texts(), hostile_repositories()
+
+    def body_of(n: int, kind: str) -> dict[str, Any]:
+        if kind in texts:
+            return upload(f"hostile-{n}", texts[kind])
+        github.repo(f"acme/attack{n}", {f"skills/a/{path}": body for path, body in repositories[kind].items()})
+        return {"repoUrl": f"https://github.com/acme/attack{n}", "skillPath": "skills/a"}
+
+    return [body_of(n, kind) for n, kind in enumerate(kinds)]
+
+
+def flood(platform: Platform, github: StubGitHub, name: str, batches: int) -> Flood:
+    """Batches of skills of one repository, from one address."""
+    skills = [f"{name}-{n}" for n in range(batches * BATCH)]
+    github.repo(f"acme/{name}", {f"skills/{skill}/SKILL.md": harmless(n)["SKILL.md"] for n, skill in enumerate(skills)})
+    sent = Flood([], Counter())
+    for first in range(0, len(skills), BATCH):
+        named = [{"name": skill, "path": f"skills/{skill}"} for skill in skills[first : first + BATCH]]
+        body = {"repoUrl": f"https://github.com/acme/{name}", "skills": named}
+        status, answer = platform.json("POST", "/api/v1/submissions", body, {"x-forwarded-for": f"192.0.2.{batches}"})
+        if status >= 400:
+            sent.refused[answer["error"]["code"]] += BATCH
+            continue
+        sent.ids.extend(each["id"] for each in answer["submissions"])
+        sent.refused.update(each["code"] for each in answer["skipped"])
+    return sent
+
+
+def states_of(records: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"accepted": len(records), "states": dict(Counter(record["state"] for record in records))}
 
 
 def upload(name: str, files: Files) -> dict[str, Any]:
@@ -83,13 +140,15 @@ def upload(name: str, files: Files) -> dict[str, Any]:
 
 
 def submit_all(platform: Platform, bodies: list[dict[str, Any]]) -> list[str]:
-    def submit(body: dict[str, Any]) -> str:
-        status, answer = platform.json("POST", "/api/v1/submissions", body)
+    """Each from an address of its own, where the platform believes that header."""
+
+    def submit(n: int, body: dict[str, Any]) -> str:
+        status, answer = platform.json("POST", "/api/v1/submissions", body, {"x-forwarded-for": f"198.51.100.{n}"})
         assert status == 201, answer
         return str(answer["id"])
 
     with ThreadPoolExecutor(4) as pool:
-        return list(pool.map(submit, bodies))
+        return list(pool.map(submit, range(1, len(bodies) + 1), bodies))
 
 
 def finish(platform: Platform, ids: list[str]) -> list[dict[str, Any]]:
@@ -170,15 +229,30 @@ def children_of(pid: int) -> list[int]:
         return []
 
 
-def report(record: dict[str, Any]) -> int:
-    alone, beside = record["alone"], record["beside"]
-    allowed = 2 * alone["medianSeconds"]
-    held = {
-        f"published at the first attempt: {beside['atFirstAttempt']} of {COUNT}": (
-            beside["published"] == beside["atFirstAttempt"] == COUNT
+def punctual(record: dict[str, Any], where: str) -> dict[str, bool]:
+    """What harmless skills are owed beside hostile ones, or behind a flood."""
+    count, these, alone = record["count"], record[where], record["alone"]["medianSeconds"]
+    median, last = these["medianSeconds"], these["lastSeconds"]
+    return {
+        f"{where}: published at the first attempt: {these['atFirstAttempt']} of {count}": (
+            these["published"] == these["atFirstAttempt"] == count
         ),
-        f"median {beside['medianSeconds']} s, alone {alone['medianSeconds']} s": beside["medianSeconds"] <= allowed,
-        f"last {beside['lastSeconds']} s, at most {allowed + SPREAD:.1f} s": beside["lastSeconds"] <= allowed + SPREAD,
+        f"{where}: median {median} s, alone {alone} s": median <= 2 * alone,
+        f"{where}: last {last} s, at most {2 * alone + SPREAD:.1f} s": last <= 2 * alone + SPREAD,
+    }
+
+
+def report(record: dict[str, Any]) -> int:
+    batch, share = record["batch"], record["share"]
+    held = {
+        **punctual(record, "beside"),
+        **punctual(record, "behind"),
+        f"a batch of {BATCH} skills: {batch['accepted']} accepted, GitHub asked {batch['askedOfGitHub']} times": (
+            batch["accepted"] == BATCH and batch["askedOfGitHub"] <= MOST_ASKED
+        ),
+        f"one sender's {BATCHES * BATCH} skills: {share['accepted']} accepted, refused {share['refused']}": bool(
+            share["refused"]
+        ),
         f"invocations that timed out: {record['timedOut']}": record["timedOut"] == 0,
         f"a scan process {record['scanProcessMb']} MB": record["scanProcessMb"] < MOST_PER_SCAN,
         f"a worker and its scan processes {record['workerMb']} MB": record["workerMb"] < MOST_PER_WORKER,

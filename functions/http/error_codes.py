@@ -108,7 +108,7 @@ CODES: Mapping[int, Mapping[str, str]] = {
         "too_many_tokens": "The owner has as many tokens as one may have; revoke one.",
         "own_token": "This is the token of this request; set `evenMine` to revoke it.",
         "last_admin": "This is the last admin token: add another one first.",
-        "blocklisted": "This skill is on the blocklist: remove the entry first.",
+        "blocklisted": "The blocklist names it; `details` says which entry. While there is one, it is not accepted.",
         "claimed": "Another reviewer has claimed it; `details` says who and until when. Take over the claim to decide.",
         "claim_lost": "The claim expired and was reassigned, or new content was published.",
         "already_reported": "Another result was already reported for this claim.",

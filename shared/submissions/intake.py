@@ -16,7 +16,7 @@ from shared.access.idempotency import (
     store_outcomes,
     take_key,
 )
-from shared.db import get_content, get_github, get_kv, get_queue, get_settings, now
+from shared.db import get_github, get_kv, get_queue, get_settings, now
 from shared.errors import (
     ConditionFailed,
     LostLease,
@@ -54,7 +54,14 @@ from shared.submissions.discovery import (
     identity_on_github,
     start_lookup,
 )
-from shared.submissions.skill_source import UPLOADS, parse_repo_url, parse_slug, read_bundle, refuse_uploads_where_off
+from shared.submissions.skill_source import (
+    UPLOADS,
+    parse_repo_url,
+    parse_slug,
+    read_bundle,
+    refuse_uploads_where_off,
+    store_upload,
+)
 from shared.submissions.submission_store import commit, create, find_by_identity, get_submission, get_submissions_fresh
 from shared.submissions.upload_tokens import (
     is_abandoned,
@@ -336,8 +343,9 @@ def _flag_of(existing: Submission) -> str:
 
 
 async def _accept_bundle(slug: str, bundle: Files, sender: Sender, idempotency: Idempotency | None) -> Accepted:
-    content_hash = await get_content().put_files(bundle)
-    draft = _draft(sender, UPLOADS, look_alike(slug), f"{UPLOADS}/{slug}", content_hash=content_hash)
+    skill_name = f"{UPLOADS}/{slug}"
+    content_hash = await store_upload(skill_name, bundle)
+    draft = _draft(sender, UPLOADS, look_alike(slug), skill_name, content_hash=content_hash)
     token = await upload_token_of(draft.id)
     return await _accept(msgspec.structs.replace(draft, upload_token_hash=token_hash(token)), idempotency)
 
@@ -353,7 +361,7 @@ async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: st
         require_upload_token(existing, upload_token)
     if not is_claim and not is_cancelled and not _may_reopen(existing):
         return Accepted(existing, _flag_of(existing))
-    await get_content().put_files(bundle)
+    await store_upload(existing.skill_name, bundle)
     token, set_ = await next_upload_token(existing) if is_claim else (None, {})
     reason = CLAIMED if is_claim else AFTER_CANCEL if is_cancelled else NEW_CONTENT if is_new else NEWER_RULES
     try:

@@ -6,13 +6,14 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from shared.db import get_content, get_github, get_settings
-from shared.errors import Forbidden, InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
+from shared.errors import Conflict, Forbidden, InvalidRequest, NeedsPerson, Refused, TooLarge, Unprocessable
+from shared.evidence.blocklist import find_block
 from shared.github.archive import Anomaly
 from shared.github.client import FoundSkill, GitHub, GitHubRepo, PinnedRepo
 from shared.records.submissions import Submission
 from shared.scanner.file_names import clashes, leaves_its_folder
 from shared.scanner.file_text import text_of
-from shared.storage.content import Files
+from shared.storage.content import Files, content_hash_of
 from shared.timing import API_TIMEOUT
 
 UPLOADS = "uploads/anonymous"
@@ -217,6 +218,19 @@ def parse_unresolved(path: str) -> UnresolvedPath | None:
         return None
     name, _, tree = path.removeprefix("/name/").partition("/")
     return UnresolvedPath(tree or None, name or None)
+
+
+async def store_upload(skill_name: str, bundle: Files) -> str:
+    """Its content hash, unless the blocklist names it. What is put there later, a worker blocks."""
+    entry = await find_block(skill_name, UPLOADS, content_hash_of(bundle))
+    if entry:
+        raise Conflict(
+            f"The blocklist names {entry.subject}: {entry.reason.rstrip('.')}. The upload was not accepted or stored."
+            " If this is a mistake, ask the operator of this platform to remove that entry, then submit it again.",
+            code="blocklisted",
+            details={"entry": entry.id},
+        )
+    return await get_content().put_files(bundle)
 
 
 async def fetch_upload(submission: Submission) -> Fetched:

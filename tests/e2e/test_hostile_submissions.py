@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.hostile import attempts_of, children_of, finish, submit_all, upload
-from tests.support.hostile_submissions import QUICK, harmless, hostile_archives, hostile_texts
+from bench.hostile import attempts_of, children_of, finish, hostile_bodies, submit_all, upload
+from tests.support.hostile_submissions import QUICK, harmless
 from tests.support.platform import Platform
 from tests.support.stub_github import StubGitHub
 
@@ -23,10 +23,7 @@ def platform(tmp_path_factory, github):
 
 @pytest.mark.requirement("R35", "R37")
 def test_harmless_skills_are_published_at_their_first_attempt_beside_hostile_ones(platform, github):
-    archive = hostile_archives()[QUICK[1]]
-    github.repo("acme/attack", {f"skills/a/{path}": body for path, body in archive.items()})
-    hostile = [upload(f"hostile-{n}", hostile_texts()[QUICK[n]]) for n in (0, 2)]
-    hostile.append({"repoUrl": "https://github.com/acme/attack", "skillPath": "skills/a"})
+    hostile = hostile_bodies(github, list(QUICK))
     innocent = [upload(f"harmless-{n}", harmless(n)) for n in range(3)]
     ids = submit_all(platform, [body for pair in zip(hostile, innocent, strict=True) for body in pair])
     for record in finish(platform, ids[1::2]):

@@ -13,6 +13,7 @@ from tests.faults.owner_guards import OWNER_GUARDS
 from tests.faults.switches import always, in_result, no_effect, value, within
 
 SHARED = "tests/integration/test_shared_repositories.py::"
+INTAKE = "tests/unit/submissions/test_intake.py::"
 HTTP = "tests/integration/test_github_http.py::"
 
 
@@ -252,6 +253,11 @@ ATTACK_GUARDS = [
     Guard(
         "content is stored after the blocklist and the name are checked",
         {"shared.verification.verification:_read_known": _storing_first},
+    ),
+    Guard(
+        "an upload is stored after the blocklist is checked",
+        {"shared.submissions.skill_source:find_block": always(None)},
+        [f"{INTAKE}test_an_upload_that_the_blocklist_names_is_neither_accepted_nor_stored"],
     ),
     Guard("archives have caps", {f"shared.github.archive:MAX_{what}": value(10**9) for what in ("MEMBERS", "DEPTH")}),
     Guard(

@@ -407,7 +407,7 @@ class RequestsKV(MemoryKV):
         return await super().transact(build)
 
 
-@pytest.mark.parametrize(("is_upload", "requests"), [(False, 10), (True, 11)])
+@pytest.mark.parametrize(("is_upload", "requests"), [(False, 10), (True, 12)])
 async def test_a_submission_takes_at_most_twelve_requests_from_post_to_published(stub, is_upload, requests):
     stub.repo("acme/skills", THREE)
     env = memory_env(RequestsKV, github_api_url=stub.url)

@@ -45,8 +45,6 @@ def hostile_texts() -> dict[str, Files]:
     }
     texts = {kind: with_header("hostile", body) for kind, body in bodies.items()}
     return texts | {
-        "yaml: deep": with_header("hostile", more=b"a: " + b"[" * 30_000 + b"\n"),
-        "yaml: aliases": with_header("hostile", more=b"a: &a [x,x]\n" + b"b: &a [*a,*a,*a,*a]\n" * 2_000),
         "memory: four bytes a letter": with_header("hostile")
         | {f"{n}.md": b"word " * 190_000 + "\U0001f600".encode() for n in range(3)},
         "memory: short lines": with_header("hostile") | {f"{n}.md": b"a\n" * 450_000 for n in range(2)},
@@ -54,8 +52,8 @@ def hostile_texts() -> dict[str, Files]:
     }
 
 
-def hostile_archives() -> dict[str, Files]:
-    """What a repository can hold."""
+def hostile_repositories() -> dict[str, Files]:
+    """What only a repository can hold: an upload is text, and its front matter is read by the request."""
     zeros = bytes(200 * MB)
     bodies = {
         "zip bomb": zipped({"zeros": zeros}),
@@ -67,7 +65,11 @@ def hostile_archives() -> dict[str, Files]:
         "sparse tar": sparse_tar(8 * 1024**3),
         "tar in gzip": gzip.compress(sparse_tar(64 * 1024**2)),
     }
-    return {f"archive: {kind}": with_header("hostile") | {"data.bin": body} for kind, body in bodies.items()}
+    archives = {f"archive: {kind}": with_header("hostile") | {"data.bin": body} for kind, body in bodies.items()}
+    return archives | {
+        "yaml: deep": with_header("hostile", more=b"a: " + b"[" * 30_000 + b"\n"),
+        "yaml: aliases": with_header("hostile", more=b"a: &a [x,x]\n" + b"b: &a [*a,*a,*a,*a]\n" * 2_000),
+    }
 
 
 def zipped(members: Files) -> bytes:

@@ -76,16 +76,16 @@ async def test_a_block_outlives_its_entry_and_its_submission_says_so(env):
     check_invariants(env.kv)
 
 
-async def test_the_same_content_under_another_name_is_blocked_and_a_near_copy_needs_a_person(env):
+async def test_the_same_content_under_another_name_is_not_accepted_and_a_near_copy_needs_a_person(env):
     submission = await published(env)
     held = await submitted(env, a_bundle("copy", TEXT))
     await within(env, lambda: submission_decisions.block(submission.id, ADMIN, WHY))
     exact = env.content.files[submission.content_hash]
     same = [(path, data.decode()) for path, data in exact.items()]
-    renamed = await submitted(env, {"name": "other-name", "files": same})
-    await processed(env, renamed)
+    with pytest.raises(Conflict) as refused:
+        await submitted(env, {"name": "other-name", "files": same})
+    assert refused.value.details == {"entry": f"hash:{submission.content_hash}"}
     await processed(env, held)
-    assert await state_of(env, renamed) is State.BLOCKED
     assert await state_of(env, held) is State.ON_HOLD
 
 
@@ -371,11 +371,16 @@ async def test_an_entry_that_could_not_take_everything_out_does_so_when_added_ag
 
 
 async def test_an_entry_keeps_out_what_comes_later_until_it_is_removed(env):
-    await add(env, "uploads/anonymous/planner")
-    submission = await submitted(env, a_bundle("planner", TEXT))
-    await processed(env, submission)
-    assert await state_of(env, submission) is State.BLOCKED
-    assert await within(env, lambda: find_block(submission.skill_name, submission.source))
+    added = await add(env, "uploads/anonymous/planner")
+    with pytest.raises(Conflict):
+        await published(env)
+    waiting = await submitted(env, a_bundle("other", TEXT))
+    late = await add(env, waiting.skill_name)
+    await processed(env, waiting)  # accepted before there was an entry: a worker blocks it
+    assert await state_of(env, waiting) is State.BLOCKED
+    assert await within(env, lambda: find_block(waiting.skill_name, waiting.source)) == late.entry
+    await within(env, lambda: skill_decisions.remove_from_blocklist(added.entry.id, ADMIN, "a mistake"))
+    assert await state_of(env, await published(env)) is State.PUBLISHED
 
 
 async def test_a_skill_whose_new_content_was_refused_is_blocked_by_its_name(env):

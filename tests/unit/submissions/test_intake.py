@@ -6,7 +6,9 @@ import dataclasses
 import pytest
 
 from shared.errors import Conflict, Forbidden, InvalidRequest, TooManyRequests, Unavailable, Unprocessable
+from shared.evidence.blocklist import add_block, entry_for, remove_block
 from shared.records.submissions import CATEGORIES, PARKED_STATES, State
+from shared.storage.content import content_hash_of
 from shared.submissions import intake
 from shared.submissions.submission_store import claim_submission, get_submission, move_submission
 from tests.support.builders import WHILE, a_bundle, an_unusable_bundle, processed
@@ -167,6 +169,31 @@ async def test_a_stranger_cannot_fill_the_bucket_under_a_name_that_is_taken(env)
         with pytest.raises(Forbidden):
             await submit(env, a_bundle(description=f"Something else, {n}."), token="0" * 64)
     assert env.content.files == stored
+
+
+@pytest.mark.requirement("S37")
+@pytest.mark.parametrize("is_again", [False, True], ids=["a new upload", "new content of a known one"])
+@pytest.mark.parametrize("about", ["name", "content"])
+async def test_an_upload_that_the_blocklist_names_is_neither_accepted_nor_stored(env, about, is_again):
+    token = None
+    if is_again:
+        first = await submit(env)
+        await processed(env, first.submission)
+        token = first.upload_token
+    banned = {path: text.encode() for path, text in changed()["files"]}
+    scope = {"content_hash": content_hash_of(banned)} if about == "content" else {}
+    name = "uploads/anonymous/greeter"
+    entry = await within(env, lambda: add_block(entry_for(name, "It steals keys.", None, **scope)))
+    before = dict(env.kv.items), dict(env.content.files), list(env.queue.sent)
+    with pytest.raises(Conflict, match="The upload was not accepted or stored") as refused:
+        await submit(env, changed(), token)
+    assert (refused.value.code, refused.value.details) == ("blocklisted", {"entry": entry.id})
+    assert (env.kv.items, env.content.files, env.queue.sent) == before
+    await within(env, lambda: remove_block(entry.id))
+    accepted = await submit(env, changed(), token)
+    await processed(env, accepted.submission)
+    assert (await within(env, lambda: get_submission(accepted.submission.id))).state is State.PUBLISHED
+    check_invariants(env.kv)
 
 
 async def test_the_token_of_one_upload_is_none_for_another(env):
