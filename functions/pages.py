@@ -1,7 +1,7 @@
 """The public pages, the OpenAPI document, and the response to unknown addresses."""
 
 from functions.api import contract
-from functions.html import feeds, guide_pages, queue_pages, run_page, skill_pages, submit_page, web_files
+from functions.html import feeds, guide_pages, owner_profile, queue_pages, run_page, skill_pages, submit_page, web_files
 from functions.html.responses import error_page
 from functions.http.answer import Answer
 from functions.http.request import Request
@@ -39,6 +39,7 @@ ROUTES: dict[str, Route] = {
     "GET /skills": skill_pages.search,
     "GET /skills/{proxy+}": skill_pages.show,
     "POST /skills/{proxy+}": skill_pages.report,
+    "GET /owners/{owner}": owner_profile.show,
     "POST /theme": queue_pages.set_theme,
     "GET /assets/{name}": queue_pages.asset,
     "GET /docs": docs,

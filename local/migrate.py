@@ -13,6 +13,7 @@ from shared.submissions.data_version import JOBS
 
 PATIENCE = 60  # seconds for one page of a job
 REASON = "make migrate"
+MORE: dict[str, dict[str, bool]] = {"recount": {"repair": True}}
 
 
 def migrate(url: str, token: str) -> Iterator[str]:
@@ -21,10 +22,17 @@ def migrate(url: str, token: str) -> Iterator[str]:
     for job in JOBS:
         cursor, pages = None, 0
         while cursor is not None or pages == 0:
-            page = _ask(f"{url.rstrip('/')}/api/v1/admin/{job}", token, {"reason": REASON, "cursor": cursor})
-            failed += page["failed"]
+            page = _ask(
+                f"{url.rstrip('/')}/api/v1/admin/{job}",
+                token,
+                {"reason": REASON, "cursor": cursor, **MORE.get(job, {})},
+            )
+            left = (
+                page["failed"] if "failed" in page else [f"{job} ({what})" for what in ("busy", "unread") if page[what]]
+            )
+            failed += left
             cursor, pages = page["cursor"], pages + 1
-            yield f"{job}: {page['checked']} checked, {len(page['failed'])} failed"
+            yield f"{job}: {page['checked']} checked, {len(left)} failed"
     if failed:
         raise StartError(f"Could not be migrated, so run it again: {', '.join(failed)}")
 

@@ -231,7 +231,7 @@ class RecountAnswer(msgspec.Struct, rename="camel"):
 
     checked: int  # records read so far
     total: int  # according to the counters
-    counted: dict[str, int] | None  # by state, plus `skills` and `versions`
+    counted: dict[str, int] | None  # by state, plus `skills`, `versions` and facets (`category=data`)
     found: dict[str, int] | None
     drift: dict[str, int] | None  # counters minus records
     unread: int | None

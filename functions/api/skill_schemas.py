@@ -51,6 +51,7 @@ class SkillItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     category: str
     tags: tuple[str, ...]
     license: Annotated[str | None, msgspec.Meta(description="As its front matter states it.")]
+    capabilities: tuple[str, ...]
 
 
 # The values that clients know, from worst to best: they stop an installation at FAIL and warn about any other value.
@@ -91,8 +92,8 @@ class SkillDetail(SkillItem, frozen=True, kw_only=True, rename="camel", omit_def
         str | None, msgspec.Meta(description="The skill that published exactly this content here first.")
     ]
     versions: int
+    daily_installs: list[int] | None
     security: SecurityBody
-    capabilities: tuple[str, ...]
     permissions: Annotated[
         tuple[str, ...] | None,
         msgspec.Meta(description="Hosts, paths, variables and commands that the scan observed; null: not recorded."),
@@ -208,7 +209,13 @@ def item_of(skill: Skill, signals: SkillSignals) -> SkillItem:
     return SkillItem(**_fields(skill, signals))
 
 
-def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security: Security) -> SkillDetail:
+def detail_of(
+    skill: Skill,
+    signals: SkillSignals,
+    content: str | None,
+    security: Security,
+    daily_installs: list[int] | None,
+) -> SkillDetail:
     return SkillDetail(
         **_fields(skill, signals),
         display_name=skill.display_name,
@@ -218,8 +225,8 @@ def detail_of(skill: Skill, signals: SkillSignals, content: str | None, security
         provenance_verified=skill.has_provenance,
         copy_of=skill.copy_of,
         versions=skill.versions,
+        daily_installs=daily_installs,
         security=security_of(skill, security),
-        capabilities=skill.capabilities,
         permissions=skill.permissions,
         compatibility=skill.compatibility or None,
         allowed_tools=skill.allowed_tools,
@@ -298,6 +305,7 @@ def _fields(skill: Skill, signals: SkillSignals) -> dict[str, Any]:
         "category": skill.category,
         "tags": skill.tags,
         "license": skill.license or None,
+        "capabilities": skill.capabilities,
     }
 
 

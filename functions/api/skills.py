@@ -29,6 +29,7 @@ from functions.http.operations import Operation, operation
 from functions.http.request import Request
 from functions.http.routes import Route
 from shared.access.cursor import make_cursor, read_cursor
+from shared.db import now
 from shared.marketplace.external_scan_store import get_security
 from shared.marketplace.published_content import find_downloadable_files, skill_md_of
 from shared.marketplace.repo_health_store import get_repo_health
@@ -36,6 +37,7 @@ from shared.marketplace.skill_admin import source_of
 from shared.marketplace.skill_search import SkillPage, SkillQuery, list_skills, search_skills
 from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import get_skill, get_skill_with_counts
+from shared.records.installs import DAYS_KEPT, installs_until
 from shared.records.skills import Skill
 from shared.storage.documents import encode
 
@@ -73,7 +75,10 @@ class SkillListQuery(msgspec.Struct, forbid_unknown_fields=True):
     author: Author | None = None
     license: License | None = None
     tool: Tool | None = None
-    sort: Literal["newest", "installs"] | None = None
+    sort: Annotated[
+        Literal["newest", "installs", "trending"] | None,
+        Meta(description="`trending`: one page of the most installed of the last seven days."),
+    ] = None
 
 
 class SkillSearchQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -124,7 +129,8 @@ async def get_one(request: Request) -> Answer:
         _content(skill),
         get_security(skill.name),
     )
-    detail = detail_of(skill, signals[skill.name], content, security)
+    daily = installs_until(counts, now().date(), DAYS_KEPT) if counts else None
+    detail = detail_of(skill, signals[skill.name], content, security, daily)
     return Answer(SkillAnswer(detail), cache=REVALIDATE if _is_known(detail) else "")
 
 

@@ -17,6 +17,7 @@ from shared.marketplace.community import list_reports
 from shared.marketplace.skill_store import get_skill_with_counts
 from shared.moderation import skill_decisions, submission_decisions
 from shared.web import skill_views
+from shared.web.version_views import VersionView
 
 REPORTS = 50
 SKILL_VERBS: dict[str, Callable[..., Awaitable[Any]]] = {
@@ -103,7 +104,7 @@ class Chosen(NamedTuple):
     problem: str | None = None
     candidates: Sequence[str] = ()
     skill: skill_views.SkillView | None = None
-    versions: Sequence[skill_views.VersionView] = ()
+    versions: Sequence[VersionView] = ()
     open_reports: int | None = None
 
 

@@ -20,6 +20,7 @@ from shared.db import now
 from shared.errors import InvalidRequest, NotFound, TooManyRequests, Unavailable
 from shared.evidence.blocklist import find_bans
 from shared.evidence.receipt_store import find_receipt_for
+from shared.marketplace.changelog import get_changes
 from shared.marketplace.client_names import find_name_rival
 from shared.marketplace.community import add_report
 from shared.marketplace.diffs import summary_of
@@ -27,14 +28,17 @@ from shared.marketplace.external_scan_store import get_security
 from shared.marketplace.manifest_store import find_manifest
 from shared.marketplace.published_content import find_downloadable_files
 from shared.marketplace.repo_health_store import RepoHealth, get_repo_health
+from shared.marketplace.similar import find_similar
 from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.marketplace.skill_signals import get_skill_signals
 from shared.marketplace.skill_store import get_skill, get_skill_with_counts, get_version, get_versions
 from shared.records.skills import Skill, run_url
 from shared.records.submissions import ACTIVE_STATES
 from shared.scanner import ScanReport
+from shared.submissions.counters import get_facet_counts
 from shared.submissions.submission_store import find_submission
-from shared.web import skill_views
+from shared.web import skill_views, version_views
+from shared.web.charts import daily_installs
 from shared.web.form_words import in_form_words
 from shared.web.install_tabs import InstallTab, install_tabs
 from shared.web.skill_text import render_skill_md
@@ -45,14 +49,14 @@ HEALTH_TIME = timedelta(seconds=2)
 LONGEST_FILTER = 200
 FILTERS = ("q", "category", "tier", "author", "license", "tool", "sort")
 TIERS = ("", *skill_views.TIERS)
-SORTS = ("", "newest", "installs")
+SORTS = ("", "newest", "installs", "trending")
 
 
 async def search(request: Request) -> Answer:
     query = _read_query(request)
     bound_to = f"skills {query}"
     after = await read_cursor(request.query.get("cursor"), bound_to)
-    found = await list_skills(query._replace(after=after))
+    found, facet_counts = await asyncio.gather(list_skills(query._replace(after=after)), get_facet_counts())
     cursor = await make_cursor(found.next_position, bound_to)
     at = now()
     return page(
@@ -62,8 +66,7 @@ async def search(request: Request) -> Answer:
         skills=[skill_views.skill_view(skill, found.counts_of(skill), at) for skill in found.skills],
         degraded=bool(found.failed),
         query=query,
-        tiers=skill_views.TIERS,
-        categories=sorted({skill.category for skill in found.skills} | ({query.category} if query.category else set())),
+        facets=skill_views.facet_views(query, facet_counts, found.skills),
         summary=skill_views.skills_summary(
             query, len(found.skills), has_more=bool(cursor), is_later_page=after is not None
         ),
@@ -121,14 +124,14 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
     found, counts = await get_skill_with_counts(name)
     if name != found.name:
         return see_other(f"/skills/{found.name}")  # a short name redirects to the full one
-    signals, versions, security, health, document, diff, report, tabs = await asyncio.gather(
+    signals, versions, security, health, document, diff, (report, similar), tabs = await asyncio.gather(
         get_skill_signals([found], {found.name.lower(): counts} if counts else {}),
         get_version_views(found),
         get_security(found.name),
         _health((found.repo_url or "").lower()),
         _document(found),
         _diff(found, request.query.get("from"), request.query.get("to")),
-        _report(found),
+        _report_and_similar(found),
         _install_tabs(found, request.site),
     )
     newer = await _find_unscanned(found, health)
@@ -137,10 +140,15 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         "skill.html",
         now(),
         report_form.status,
+        installs_chart=daily_installs(counts, now().date()),
         skill=skill_views.skill_view(found, counts, now(), is_tainted=bool(signals[found.name].is_tainted)),
         permissions=skill_views.permission_views(found, report and report.capabilities),
+        similar=[skill_views.skill_view(each, None, now()) for each in similar],
         warnings=report.front_matter.warnings if report else (),
         versions=versions,
+        released_at=next(
+            (one.created_at for one in versions if one.version == found.current_version), found.updated_at
+        ),
         security=security,
         health=health,
         newer_commit=newer.commit,
@@ -171,7 +179,7 @@ def _read_query(request: Request) -> SkillQuery:
     return SkillQuery(**given, limit=SHOWN)
 
 
-async def get_version_views(skill: Skill) -> list[skill_views.VersionView]:
+async def get_version_views(skill: Skill) -> list[version_views.VersionView]:
     versions = await get_versions(skill.name)
     bans = await find_bans(version.content_hash for version in versions)
     shown = [each for each in versions if not skill.is_blocked and each.content_hash not in bans]
@@ -183,7 +191,8 @@ async def get_version_views(skill: Skill) -> list[skill_views.VersionView]:
         }
         for each in shown
     }
-    return skill_views.version_views(versions, skill.current_version, bans, links)
+    changes = {} if skill.is_blocked else await get_changes(skill.name, versions)
+    return version_views.version_views(versions, skill.current_version, bans, links, changes)
 
 
 class Unscanned(NamedTuple):
@@ -230,10 +239,12 @@ def _rendered(skill: Skill, files: Mapping[str, bytes]) -> Markup:
     return render_skill_md(files.get("SKILL.md", b""), page_for)
 
 
-async def _report(skill: Skill) -> ScanReport | None:
-    """Of the scan that the published version rests on."""
+async def _report_and_similar(skill: Skill) -> tuple[ScanReport | None, list[Skill]]:
+    """The scan that the published version rests on, and skills with words or text in common."""
     receipt = await find_receipt_for(skill.content_hash, skill.rule_set or "", skill.unscanned)
-    return receipt.report if receipt else None
+    report = receipt.report if receipt else None
+    similar = [] if skill.is_blocked else await find_similar(skill, report.signature if report else ())
+    return report, similar
 
 
 async def _install_tabs(skill: Skill, site: str) -> list[InstallTab]:
@@ -253,4 +264,4 @@ async def _diff(skill: Skill, from_version: str | None, to_version: str | None) 
     if from_version is None or to_version is None or skill.is_blocked:
         return None
     files = await get_diffs(skill, from_version, to_version)
-    return skill_views.diff_view(from_version, to_version, summary_of(files), files)
+    return version_views.diff_view(from_version, to_version, summary_of(files), files)

@@ -22,7 +22,7 @@ PER_MAP = 500  # skills; their records decide whether they are listed
 MAX_MAPS = 100  # so many pages of the index are read for one sitemap, each after the other
 SITEMAP = "skills of a sitemap"
 PAGES = ("/", "/skills", "/queue", "/submit", "/guide", "/rules", "/policies", "/docs")
-CLOSED = ("/admin", "/owner", "/api/", "/theme", "/submit/")
+CLOSED = ("/admin", "/owner$", "/owner/", "/api/", "/theme", "/submit/")
 XMLNS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 PROMISED = timedelta(days=180)
 

@@ -20,6 +20,7 @@ import msgspec
 from shared.access.audit import audit_put
 from shared.access.auth import ID_LENGTH, sha256_of
 from shared.access.limits import refuse_locked, take_from_limit
+from shared.access.proven_owners import proven_put
 from shared.access.sessions import SESSION_TTL
 from shared.access.signing import is_same
 from shared.db import get_github, get_kv, get_settings, now
@@ -137,7 +138,7 @@ async def issue_token(
     issued = new_token(owner, label, is_session)
     audit = audit_put(owner, "prove ownership", owner.repo, how)
     try:
-        await get_kv().transact(lambda: [token_put(issued.token), audit, *(also or ())])
+        await get_kv().transact(lambda: [token_put(issued.token), audit, proven_put(owner, now()), *(also or ())])
     except ConditionFailed as error:
         raise _no_challenge() from error
     return issued

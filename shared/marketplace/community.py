@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.db import get_kv
+from shared.db import get_kv, now
 from shared.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from shared.marketplace.skill_index import facet_of
 from shared.marketplace.skill_store import (
     ReadSkills,
     counts_put,
@@ -23,6 +22,8 @@ from shared.marketplace.skill_store import (
     write_counts,
 )
 from shared.records.decision import Community, Trust, trust
+from shared.records.facets import facet_of
+from shared.records.installs import with_installs
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.documents import encode, parse_each, stamp
 from shared.storage.kv import ABSENT, LISTS, Expect, Key, Put, Query, Write, query_shards, shard_of
@@ -171,9 +172,9 @@ def counted_put(
     skill: Skill | None, counts: SkillCounts, installs: int = 0, open_reports: int = 0, confirmed_reports: int = 0
 ) -> Put:
     is_stored = counts.record_version > 0
-    after = SkillCounts(
+    after = msgspec.structs.replace(
+        with_installs(counts, installs, now().date()),
         name=skill.name if skill else counts.name,
-        installs=counts.installs + installs,
         open_reports=max(0, counts.open_reports + open_reports),
         confirmed_reports=max(0, counts.confirmed_reports + confirmed_reports),
         category=facet_of(skill, "category") if skill else counts.category,

@@ -4,7 +4,7 @@ One record for each of some bands of a signature. Similar texts share at least o
 read that is made anyway. A near-copy does not take over the records of the skill that it resembles.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -57,6 +57,12 @@ def find_near_copy(
     alike = [NearCopy(text, near_duplicates.similarity(signature, text.signature)) for text in others]
     close = [copy for copy in alike if copy.share >= near_duplicates.MIN_SIMILARITY]
     return max(close, key=lambda copy: (copy.share, copy.original.name), default=None)
+
+
+def shares_of(docs: Iterable[str], signature: Sequence[int]) -> dict[str, float]:
+    """How much each of these texts has in common with this one, by the name of its skill in lower case."""
+    texts = {_TEXT.decode(doc) for doc in docs}
+    return {text.name.lower(): near_duplicates.similarity(signature, text.signature) for text in texts}
 
 
 def _has_one_publisher(name: str, other: str) -> bool:

@@ -20,16 +20,15 @@ from shared.marketplace.skill_store import (
     skill_put,
     write_counts,
 )
+from shared.records.facets import FACETS, facet_of, facets_of
 from shared.records.look_alikes import is_look_alike, skeleton, sought_forms, stem, stored_forms
 from shared.records.search_words import LONGEST_WORD, joined, look_alike, skill_words
-from shared.records.skills import Skill, full_name, split_name
+from shared.records.skills import Skill, split_name
 from shared.storage.documents import encode, stamp
 from shared.storage.kv import Expect, Key, Put, Query, Write, query_shards
 from shared.submissions.word_index import word_puts
 from shared.telemetry import logger
 
-FACETS = ("category", "tier", "author", "repo", "license", "tool")
-MAX_TOOLS = 12  # by which a skill is found
 WORDS = "find"
 NAMES = "named"
 
@@ -103,21 +102,6 @@ def names_of(name: str) -> set[str]:
     """Its last part and its full name, as far as an entry of the index takes them."""
     called = (joined(name.rpartition("/")[2]), joined(name))
     return {each[:LONGEST_WORD] for each in called if each}
-
-
-def facet_of(skill: Skill, key: str) -> str:
-    """In lower case; blank for a skill without it."""
-    owner, repo, _ = split_name(full_name(skill))
-    of_source = {"author": owner, "repo": f"{owner}/{repo}"}
-    return ({"category": skill.category, "tier": skill.cert_tier, "license": skill.license} | of_source)[key].lower()
-
-
-def facets_of(skill: Skill, key: str) -> list[str]:
-    """All values by which it is found: a skill can ask for several tools. `Bash(git:*)` is the tool `bash`."""
-    if key != "tool":
-        return [value] if (value := facet_of(skill, key)) else []
-    tools = (tool.partition("(")[0].strip().lower() for tool in skill.allowed_tools)
-    return list(dict.fromkeys(filter(None, tools)))[:MAX_TOOLS]
 
 
 async def index_skill(skill: Skill, may_have_moved: bool = True) -> None:

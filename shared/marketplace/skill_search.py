@@ -1,4 +1,4 @@
-"""The marketplace as a list: newest first, most installed first, or what a search finds; with filters.
+"""The marketplace as a list: newest first, most installed first, trending, or what a search finds; with filters.
 
 Every page takes two round trips, however many skills there are. The first reads one page of each index, and of an index
 that has the requested order no more than the page needs: that gives candidates in order. The second reads the
@@ -9,12 +9,15 @@ the end.
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from shared.db import get_kv
-from shared.marketplace.skill_index import FACETS, NAMES, WORDS, facets_of
-from shared.marketplace.skill_store import ReadSkills, facet_partition, installs_order, read_skills
+from shared.db import get_kv, now
+from shared.marketplace.skill_index import NAMES, WORDS
+from shared.marketplace.skill_store import ReadSkills, facet_partition, installs_order, read_skills, trend_order
+from shared.records.facets import FACETS, facets_of
+from shared.records.installs import TREND_DAYS, trend_of
 from shared.records.search_words import LONGEST_WORD, begins, is_match, joined, query_words, skill_words
 from shared.records.skills import Skill, SkillCounts
 from shared.storage.kv import LISTS, Query, Row, complete_until, query_shards, rows_per_partition
@@ -29,7 +32,7 @@ class SkillQuery(NamedTuple):
     license: str | None = None
     tool: str | None = None  # that its front matter asks for
     repo: str | None = None  # owner/repo
-    sort: str | None = None  # newest | installs; None: newest, for a search the best match
+    sort: str | None = None  # newest | installs | trending; None: newest, for a search the best match
     limit: int = 50
     after: str | None = None  # `next_position` of the page before
 
@@ -68,6 +71,8 @@ class Candidates(NamedTuple):
 async def list_skills(query: SkillQuery) -> SkillPage:
     if query.q is not None and not query.words:
         return SkillPage([], None, [], {})  # it contains no word, so it matches nothing
+    if query.sort == "trending":
+        return await _trending(query)
     found = await (_best_matches(query) if query.words and query.sort is None else _in_order(query))
     page = found.rows[: query.limit]
     read = await read_skills(row.name for row in page)
@@ -102,6 +107,23 @@ def _is_shown(query: SkillQuery, row: Candidate, read: ReadSkills) -> bool:
         if row.word != min((word for word in words if begins(driver, word)), default=None):
             return False  # it is shown under the first of its matching words
     return is_match(query.words, words)
+
+
+# --- trending -------------------------------------------------------------------------------------------------------
+
+
+async def _trending(query: SkillQuery) -> SkillPage:
+    """Most installed in the last seven days: one page, of the skills that were last installed in this week or the one
+    before. Each is in the index by what its seven days were when that was, so their counts are read and compared."""
+    today = now().date()
+    weeks = [trend_order(today), trend_order(today - timedelta(days=TREND_DAYS))]
+    limit = rows_per_partition(query.limit)
+    found = await query_shards(get_kv(), *(Query(week, "due", descending=True, limit=limit) for week in weeks))
+    read = await read_skills(_name_of(row) for row in found.rows)
+    trends = {name: trend_of(counts, today) for name, counts in read.counts.items()}
+    names = sorted((name for name, trend in trends.items() if trend), key=lambda name: (-trends[name], name))
+    shown = [read.skills[name] for name in names if _is_shown(query, Candidate("", name), read)]
+    return SkillPage(shown[: query.limit], None, read.failed, read.counts)
 
 
 # --- by time or by installs -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ shape. It decides nothing: shared/marketplace/publishing.py and skill_admin.py d
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import date
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -10,6 +11,7 @@ import msgspec
 
 from shared.db import get_kv
 from shared.errors import ConditionFailed, Conflict, NotFound, Unavailable
+from shared.records.installs import trend_of, week_of
 from shared.records.skills import Skill, SkillCounts, SkillVersion, full_name, is_version, sort_key, split_name
 from shared.scanner import ScanReport
 from shared.storage.documents import encode, parse_each, stamp
@@ -255,6 +257,9 @@ def counts_put(counts: SkillCounts, expect: Expect | None) -> Put:
     }
     if counts.category:
         attrs |= {"listPk": f"{installs_order(counts.category)}#{shard_of(name)}", "listSk": attrs["stateSk"]}
+    if counts.last_day:
+        trend = trend_of(counts, counts.last_day)
+        attrs |= {"duePk": f"{trend_order(counts.last_day)}#{shard_of(name)}", "dueSk": f"{trend:012d}#{name}"}
     return Put(counts_key(name), encode(counts), attrs, expect)
 
 
@@ -280,6 +285,11 @@ def new_counts(skill: Skill) -> SkillCounts:
 def installs_order(category: str | None = None) -> str:
     """The partitions of the order by installs, of all skills or of a category."""
     return f"installs:{facet_partition('category', category)}" if category else "installs"
+
+
+def trend_order(day: date) -> str:
+    """The partitions of skills that were last installed in this week, by the installs of the seven days before that."""
+    return f"trend:{week_of(day)}"
 
 
 def facet_partition(key: str, value: str) -> str:

@@ -15,8 +15,9 @@ from shared.db import get_kv
 from shared.errors import ConditionFailed
 from shared.evidence.receipt_store import read_receipt, receipt_key
 from shared.marketplace.near_copies import near_copy_puts
-from shared.marketplace.skill_index import facet_of, first_put, index_puts, known_owner_put, look_alike_puts, owner_puts
+from shared.marketplace.skill_index import first_put, index_puts, known_owner_put, look_alike_puts, owner_puts
 from shared.marketplace.skill_store import ReadSkills, counts_put, get_page_of_names, new_counts, read_skills
+from shared.records.facets import facet_of
 from shared.records.skills import Skill, full_name
 from shared.storage.kv import ABSENT, Expect, Key, Put, Write
 from shared.submissions.submission_store import get_page_of_ids, get_submissions_fresh, words_of
@@ -103,9 +104,10 @@ async def _repair_counts(read: ReadSkills) -> int:
         skill = read.skills.get(name)
         if skill is None or counts.category == facet_of(skill, "category"):
             continue
-        kept = {name: getattr(counts, name) for name in ("installs", "open_reports", "confirmed_reports")}
-        after = msgspec.structs.replace(new_counts(skill), **kept)
-        after = msgspec.structs.replace(after, record_version=counts.record_version + 1)
+        fresh = new_counts(skill)
+        after = msgspec.structs.replace(
+            counts, name=fresh.name, category=fresh.category, record_version=counts.record_version + 1
+        )
         try:
             expect: Expect = {"recordVersion": counts.record_version} if counts.record_version else ABSENT
             await get_kv().put(counts_put(after, expect))

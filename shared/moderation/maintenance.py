@@ -49,6 +49,8 @@ async def repair_counters(by: AdminToken, why: str, run_id: str | None = None) -
     drift = progress.recount.drift
     subject = ", ".join(f"{state} {-n:+d}" for state, n in drift.items()) or "nothing to repair"
     await apply_repairs(progress.recount, progress.repairs, [audit_put(by, "repair counters", subject, reason)])
+    if not (progress.recount.unread or progress.recount.busy):
+        await note_finished("recount")
     return progress
 
 

@@ -19,6 +19,7 @@ import msgspec
 from shared.db import get_kv, now
 from shared.errors import ConditionFailed, Conflict, Unavailable
 from shared.marketplace.skill_store import get_page_of_names, read_skills
+from shared.records.facets import FACET_COUNTERS
 from shared.records.submissions import State
 from shared.storage.documents import encode
 from shared.storage.kv import ABSENT, Add, Expect, Key, Put, Write, shard_of
@@ -47,8 +48,8 @@ Counts = dict[str, int]
 
 
 class Recount(NamedTuple):
-    """The counters and the records, by state, and of skills and versions. `busy`: counters that moved while they were
-    compared, and `unread`: records that could not be read. Neither has a verdict."""
+    """The counters and the records, by state, of skills and versions, and by facet. `busy`: counters that moved while
+    they were compared, and `unread`: records that could not be read. Neither has a verdict."""
 
     counted: Counts
     found: Counts
@@ -372,5 +373,5 @@ async def _skills(names: Iterable[str]) -> Records:
 
 KINDS = (
     Kind(get_page_of_ids, COUNTER_KEYS, list(State), _submissions, get_moved),
-    Kind(get_page_of_names, SKILL_COUNTER_KEYS, (SKILLS, VERSIONS), _skills, get_changed_skills),
+    Kind(get_page_of_names, SKILL_COUNTER_KEYS, (SKILLS, VERSIONS, *FACET_COUNTERS), _skills, get_changed_skills),
 )

@@ -64,6 +64,9 @@ class Points(NamedTuple):
     community: int
 
 
+MOST_POINTS = Points(scan=30, judge=30, provenance=20, community=20)
+
+
 class Trust(NamedTuple):
     score: int | None  # None: it is blocked
     tier: TrustTier

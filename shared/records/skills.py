@@ -1,7 +1,7 @@
 """What a published skill is: its name, its versions. Pure: no clock, no store, no I/O."""
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -146,6 +146,8 @@ class SkillCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     open_reports: int = 0
     confirmed_reports: int = 0  # of the open ones: only these cost trust
     category: str = ""  # in whose order by installs it is, in lower case
+    daily: tuple[int, ...] = ()  # installs of each day up to the last one with any, 90 days at most
+    last_day: date | None = None
     record_version: int = 0  # 0: nothing is stored yet
 
 

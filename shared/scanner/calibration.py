@@ -32,10 +32,12 @@ def standing_for(
 ) -> Standing:
     """The written rule. A block rule is certain if it fired on no benign or teaching skill, and on attacks of two
     sources. A rule decides alone if it fired on at most 0.13 % of the benign skills and on one attack. Every other rule
-    supports. A policy rule always decides alone, and blocks unmeasured only by definition: it does not guess."""
+    supports. A policy rule always decides alone. It blocks by definition, or if it was measured and fired on no benign
+    and no teaching skill: what no skill may do needs no attack on record."""
     figures = calibration.figures.get(rule_id, RuleFigures())
     is_clean = not figures.benign and not figures.teaching
-    if is_policy and (is_definition or not may_block):
+    is_measured_clean = is_clean and rule_id in calibration.figures
+    if is_policy and (is_definition or is_measured_clean or not may_block):
         return Standing.POLICY
     if may_block and is_clean and figures.sources >= MIN_SOURCES:
         return Standing.CERTAIN

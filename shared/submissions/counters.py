@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.db import get_kv, get_settings, now
+from shared.records.facets import COUNTED, counted_facets, facet_counter
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, CATEGORY_OF, Change, State
 from shared.storage.documents import encode, minutes_between, stamp
@@ -129,7 +130,7 @@ async def get_changed_skills(since: datetime, until: datetime) -> set[str]:
 
 def share_of(skill: Skill) -> dict[str, int]:
     """What it adds to the counters: nothing while it is in no list."""
-    return {SKILLS: 1, VERSIONS: skill.versions} if skill.is_listed else {}
+    return {SKILLS: 1, VERSIONS: skill.versions, **counted_facets(skill)} if skill.is_listed else {}
 
 
 def hour_key(time: datetime, shard: int) -> Key:
@@ -240,6 +241,19 @@ async def get_totals() -> tuple[Stats, Market]:
     """Of submissions and of the marketplace, in one request."""
     read = await get_kv().get_counts([*COUNTER_KEYS, *SKILL_COUNTER_KEYS])
     return stats_of(_part(read, COUNTER_KEYS), now()), _market_of(_part(read, SKILL_COUNTER_KEYS))
+
+
+async def get_facet_counts() -> dict[str, dict[str, int]] | None:
+    """How many listed skills have each value, by facet, in one request, however many skills there are. Only the values
+    that some have; None: unknown."""
+    read = await get_kv().get_counts(SKILL_COUNTER_KEYS)
+    if read.failed:
+        return None
+    total = _added(read.found.values())
+    return {
+        key: {value: n for value in values if (n := total.get(facet_counter(key, value), 0)) > 0}
+        for key, values in COUNTED.items()
+    }
 
 
 def _drained(hour: Hour) -> int:

@@ -43,9 +43,9 @@ async def read_words(
     return await _read(kind, word, prefix, after, descending, limit or LONGEST_LIST)
 
 
-async def read_word(kind: str, word: str) -> WordList:
+async def read_word(kind: str, word: str, limit: int = LONGEST_LIST) -> WordList:
     """One page of exactly this word, the last first."""
-    return await _read(kind, word, f"{word}#", None, True, LONGEST_LIST)
+    return await _read(kind, word, f"{word}#", None, True, limit)
 
 
 async def _read(kind: str, word: str, prefix: str, after: str | None, descending: bool, limit: int) -> WordList:

@@ -1,9 +1,11 @@
 """Charts as coordinates: the templates draw them as inline SVG, so they need no script and no style attribute."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
+from shared.records.installs import DAYS_KEPT, TREND_DAYS, installs_until
+from shared.records.skills import SkillCounts
 from shared.records.submissions import CATEGORIES, STUCK_THRESHOLD, State
 from shared.submissions.counters import CREATED, Hour
 
@@ -25,6 +27,24 @@ class Bar(NamedTuple):
     published_height: float
     rejected_height: float
     parked_height: float
+
+
+class DayBar(NamedTuple):
+    day: date
+    place: int  # of 90, oldest first
+    installs: int
+    height: float
+
+
+class InstallChart(NamedTuple):
+    """Of the last 90 days; days without installs have no bar."""
+
+    first: date
+    last: date
+    total: int
+    this_week: int
+    most: int
+    bars: list[DayBar]
 
 
 class OldestBar(NamedTuple):
@@ -71,6 +91,18 @@ def oldest(since: Mapping[State, datetime], at: datetime) -> list[OldestBar]:
         age = at - since[state] if state in since else None
         bars.append(OldestBar(state, age, 0.0 if age is None else age / longest * 100))
     return bars
+
+
+def daily_installs(counts: SkillCounts | None, today: date) -> InstallChart | None:
+    """None: the counts could not be read."""
+    if counts is None:
+        return None
+    daily = installs_until(counts, today, DAYS_KEPT)
+    first, top = today - timedelta(days=DAYS_KEPT - 1), max(1, *daily)
+    bars = [
+        DayBar(first + timedelta(days=n), n, each, each / top * CHART_HEIGHT) for n, each in enumerate(daily) if each
+    ]
+    return InstallChart(first, today, sum(daily), sum(daily[-TREND_DAYS:]), max(daily), bars)
 
 
 def _outcomes(hour: Hour) -> tuple[int, int, int]:

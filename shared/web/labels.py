@@ -8,8 +8,6 @@ from shared.records.submissions import State
 from shared.scanner.front_matter import NO_FIELDS, NOT_YAML
 
 S = State
-# Suggested where people filter by license; any other text is taken too.
-LICENSES = ("MIT", "Apache-2.0", "BSD-3-Clause", "ISC", "MPL-2.0", "GPL-3.0-only", "CC-BY-4.0", "CC0-1.0", "Unlicense")
 
 
 class Look(NamedTuple):

@@ -1,15 +1,23 @@
 """View models of skills for the templates: text and structure, no HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import NamedTuple
 
-from shared.evidence.blocklist import BlockEntry
 from shared.marketplace.community import community_of, trust_of
-from shared.marketplace.diffs import FileDiff
-from shared.marketplace.skill_search import SkillQuery
-from shared.records.decision import OLD_ENOUGH, Community, Trust, TrustTier, points_of
-from shared.records.skills import Skill, SkillCounts, SkillVersion, split_name
+from shared.marketplace.skill_search import SkillPage, SkillQuery
+from shared.records.decision import (
+    MOST_POINTS,
+    OFTEN_INSTALLED,
+    OLD_ENOUGH,
+    Community,
+    Trust,
+    TrustTier,
+    points_of,
+)
+from shared.records.facets import facets_of
+from shared.records.installs import trend_of
+from shared.records.skills import Skill, SkillCounts, split_name
 from shared.scanner.report import Capability, PermissionUse
 from shared.web import labels
 
@@ -28,13 +36,20 @@ TRUST = {
     TrustTier.T4: "Approved by a reviewer",
 }
 ICONS = {"shell": "terminal", "network": "network", "credentials": "key", "persistence": "lock"}
-ORDERS = {None: "newest first", "newest": "newest first", "installs": "most installed first"}
+ORDERS = {
+    None: "newest first",
+    "newest": "newest first",
+    "installs": "most installed first",
+    "trending": "most installed in the last 7 days first",
+}
+FACET_LABELS = {"category": "Category", "tier": "Tier", "license": "License", "tool": "Tool"}
 
 
 class Tick(NamedTuple):
     icon: str
     text: str
-    points: str | None = None  # its share of the trust score
+    points: str | None = None  # its share of the trust score, and the most it can be
+    advice: str = ""  # how to earn the rest
 
 
 class PermissionView(NamedTuple):
@@ -60,6 +75,7 @@ class SkillView(NamedTuple):
     trust: Trust
     trust_label: str
     trust_factors: list[Tick]
+    permissions: list[PermissionView]
     installs: int | None  # None: temporarily unknown
     license: str
     compatibility: str
@@ -83,37 +99,41 @@ class SkillView(NamedTuple):
     transferred_from: str | None
 
 
-class VersionView(NamedTuple):
-    version: str
-    created_at: datetime
-    is_current: bool
-    is_yanked: bool
-    yank_reason: str | None
-    before: str | None  # the version to compare it with
-    block_reason: str | None = None
-    new_permissions: Sequence[str] = ()
-    links: Mapping[str, str] = {}  # to its files, by label
+class OwnerTotals(NamedTuple):
+    """None: unknown."""
+
+    skills: int | None
+    versions: int | None
+    installs: int | None
+    this_week: int | None
+    is_more: bool  # than were added up
 
 
-class DiffLine(NamedTuple):
-    kind: str
-    mark: str
-    text: str
+class FacetOption(NamedTuple):
+    value: str
+    label: str
 
 
-class DiffFile(NamedTuple):
-    filename: str
-    status: str
-    additions: int
-    deletions: int
-    lines: list[DiffLine] | None
+class FacetView(NamedTuple):
+    """A filter of the marketplace."""
+
+    key: str
+    label: str
+    chosen: str  # in lower case; blank: any
+    options: list[FacetOption]
 
 
-class DiffView(NamedTuple):
-    from_version: str
-    to_version: str
-    summary: str
-    files: list[DiffFile]
+def owner_totals(page: SkillPage, today: date) -> OwnerTotals:
+    """What could not be read makes a sum unknown."""
+    is_whole = not page.failed and all(page.counts_of(skill) for skill in page.skills)
+    counts = [counts for skill in page.skills if (counts := page.counts_of(skill))]
+    return OwnerTotals(
+        None if page.failed else len(page.skills),
+        None if page.failed else sum(skill.versions for skill in page.skills),
+        sum(each.installs for each in counts) if is_whole else None,
+        sum(trend_of(each, today) for each in counts) if is_whole else None,
+        is_more=page.next_position is not None,
+    )
 
 
 def skills_summary(query: SkillQuery, shown: int, *, has_more: bool, is_later_page: bool) -> str:
@@ -122,6 +142,36 @@ def skills_summary(query: SkillQuery, shown: int, *, has_more: bool, is_later_pa
     if has_more or is_later_page:
         return f"Showing {counted}, {order}"
     return counted + (f", {order}" if shown > 1 else "")
+
+
+def facet_views(
+    query: SkillQuery, counts: Mapping[str, Mapping[str, int]] | None, shown: Iterable[Skill]
+) -> list[FacetView]:
+    """Values that skills have, most first; then those that are not counted: of this page, and the one that is chosen.
+    `counts` are of all listed skills; None: unknown."""
+    known: dict[str, Mapping[str, int | None]] = dict(counts or {})
+    known["tier"] = {tier: known["tier"].get(tier, 0) if counts else None for tier in TIERS}  # there are no others
+    on_page = {value for skill in shown for value in facets_of(skill, "category")}
+    views = []
+    for key, label in FACET_LABELS.items():
+        chosen = query.facets.get(key, "")
+        options = [_facet_option(key, value, n) for value, n in _most_first(known.get(key, {}))]
+        listed = {option.value.lower() for option in options}
+        others = {chosen} | (on_page if key == "category" else set())
+        options += [_facet_option(key, value, None) for value in sorted(others - listed - {""})]
+        views.append(FacetView(key, label, chosen, options))
+    return views
+
+
+def _most_first(counts: Mapping[str, int | None]) -> list[tuple[str, int | None]]:
+    return sorted(counts.items(), key=lambda pair: (-(pair[1] or 0), pair[0]))
+
+
+def _facet_option(key: str, value: str, count: int | None) -> FacetOption:
+    if key == "tier":
+        value = value.upper()
+    label = TIERS[value].label if key == "tier" else value
+    return FacetOption(value, label if count is None else f"{label} ({labels.number(count)})")
 
 
 def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainted: bool = False) -> SkillView:
@@ -140,6 +190,7 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
         trust=earned,
         trust_label=TRUST[earned.tier],
         trust_factors=_trust_factors(skill, counts, at),
+        permissions=permission_views(skill, None),
         installs=counts.installs if counts else None,
         license=skill.license,
         compatibility=skill.compatibility,
@@ -164,65 +215,51 @@ def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainte
     )
 
 
-def version_views(
-    versions: Sequence[SkillVersion],
-    current: str,
-    bans: Mapping[str, BlockEntry],
-    links: Mapping[str, Mapping[str, str]],
-) -> list[VersionView]:
-    """Newest first, each with its predecessor for a diff, unless the content of either is on the blocklist."""
-    return [
-        VersionView(
-            version.version,
-            version.created_at,
-            version.version == current and not version.is_yanked,
-            version.is_yanked,
-            version.yank_reason,
-            before.version if before and not {version.content_hash, before.content_hash} & bans.keys() else None,
-            bans[version.content_hash].reason if version.content_hash in bans else None,
-            version.new_permissions,
-            links.get(version.version, {}),
-        )
-        for version, before in zip(versions, [*versions[1:], None], strict=False)
-    ]
-
-
-def diff_view(from_version: str, to_version: str, summary_: str, files: Iterable[FileDiff]) -> DiffView:
-    return DiffView(from_version, to_version, summary_, [_diff_file(file) for file in files])
-
-
-def _diff_file(file: FileDiff) -> DiffFile:
-    lines = None if file.patch is None else [_diff_line(line) for line in file.patch.split("\n")]
-    return DiffFile(file.filename, file.status, file.additions, file.deletions, lines)
-
-
-def _diff_line(line: str) -> DiffLine:
-    kinds = {"+": "added", "-": "removed", "@": "hunk"}
-    kind = kinds.get(line[:1], "same")
-    return DiffLine(kind, line[:1] if kind in ("added", "removed") else "", line if kind == "hunk" else line[1:])
-
-
 def _trust_factors(skill: Skill, counts: SkillCounts | None, at: datetime) -> list[Tick]:
     community = community_of(skill, counts, at)
     points = points_of(skill.verdict, skill.judge_score, skill.has_provenance, community)
     judged = f"{skill.judge_score} of 100" if skill.judge_score is not None else "not run"
     score = "" if skill.score is None else f", {skill.score} of 100"
     scan = f"{labels.scan_label(skill.verdict).lower()}{score}"
-    return [
-        Tick("check" if skill.verdict == "PASS" else "alert", f"Tier 1 scan: {scan}", f"+{points.scan}"),
-        Tick("check" if skill.judge_score is not None else "clock", f"LLM judge: {judged}", f"+{points.judge:g}"),
-        _origin(skill)._replace(points=f"+{points.provenance}"),
+    ticks = [
+        Tick("check" if skill.verdict == "PASS" else "alert", f"Tier 1 scan: {scan}", advice=_scan_advice(skill)),
+        Tick(
+            "check" if skill.judge_score is not None else "clock", f"LLM judge: {judged}", advice=_judge_advice(skill)
+        ),
+        _origin(skill),
         Tick(
             "check" if points.community >= 15 else "clock",
             _community_text(skill, community, counts is not None),
-            f"+{points.community}",
-        ),
-        *(
-            [Tick("check", "Approved by a reviewer, or from a trusted vendor")]
-            if skill.cert_tier == "CERTIFIED"
-            else []
+            advice=_community_advice(community, counts is not None),
         ),
     ]
+    earned = [
+        tick._replace(points=f"{n:g} of {most}") for tick, n, most in zip(ticks, points, MOST_POINTS, strict=True)
+    ]
+    certified = [Tick("check", "Approved by a reviewer, or from a trusted vendor")]
+    return earned + (certified if skill.cert_tier == "CERTIFIED" else [])
+
+
+def _scan_advice(skill: Skill) -> str:
+    return "" if skill.verdict == "PASS" else "Fix the findings of its scan and submit it again."
+
+
+def _judge_advice(skill: Skill) -> str:
+    if skill.judge_score is None:
+        return "Submit it again once the platform has a judge: no judge has read this version."
+    return "" if skill.judge_score == 100 else "Each point of the judge's score counts 0.3."
+
+
+def _community_advice(community: Community, is_known: bool) -> str:
+    """Each is worth five points. What was once blocked, and what is reported, only people change."""
+    days = (OLD_ENOUGH - community.age).days + 1
+    missing = [
+        f"over {OLD_ENOUGH.days} days old (in {labels.counted(days, 'day')})" if community.age <= OLD_ENOUGH else "",
+        f"over {OFTEN_INSTALLED} installs" if is_known and community.installs <= OFTEN_INSTALLED else "",
+        "when its reports are resolved" if community.has_confirmed_report else "",
+    ]
+    parts = ", ".join(filter(None, missing))
+    return f"5 points more each: {parts}." if parts else ""
 
 
 def _community_text(skill: Skill, community: Community, is_known: bool) -> str:
@@ -238,10 +275,12 @@ def _community_text(skill: Skill, community: Community, is_known: bool) -> str:
 
 def _origin(skill: Skill) -> Tick:
     if skill.repo_url is None:
-        return Tick("alert", "Uploaded: origin not verified")
+        return Tick("alert", "Uploaded: origin not verified", advice="Submit its public repository instead.")
     if skill.has_provenance:
         return Tick("check", f"Public repository, commit {(skill.commit or '')[:12]}")
-    return Tick("alert", "From a branch or tag, not the default branch" if skill.ref else "Origin not verified")
+    if skill.ref:
+        return Tick("alert", "From a branch or tag", advice="Submit the default branch.")
+    return Tick("alert", "Origin not verified", advice="Submit its repository again while it is public.")
 
 
 def permission_views(skill: Skill, capabilities: Sequence[Capability] | None) -> list[PermissionView]:

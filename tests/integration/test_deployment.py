@@ -276,18 +276,25 @@ def pages(*cursors, failed=()):
     return [{"checked": 50, "failed": list(failed), "cursor": cursor} for cursor in cursors]
 
 
+def counted(cursor=None, busy=0):
+    """A page of a recount, which does not name what it could not count."""
+    return {"checked": 50, "unread": 0, "busy": busy, "cursor": cursor}
+
+
 def test_each_job_is_continued_until_its_end_in_the_order_of_the_release():
-    bodies = pages("next", None, None)
+    bodies = [*pages("next", None, None), counted("next"), counted()]
     with answering(200, bodies) as url:
         lines = list(migrate.migrate(url, "token"))
-    assert [line.partition(":")[0] for line in lines] == ["build-artifacts", "build-artifacts", "rebuild-index"]
+    jobs = ["build-artifacts", "build-artifacts", "rebuild-index", "recount", "recount"]
+    assert [line.partition(":")[0] for line in lines] == jobs
     assert bodies == []
 
 
 @pytest.mark.parametrize(
     ("status", "bodies", "reason"),
     [
-        (200, pages(None, None, failed=["a/b/c"]), "run it again: a/b/c"),
+        (200, [*pages(None, None, failed=["a/b/c"]), counted()], "run it again: a/b/c"),
+        (200, [*pages(None, None), counted(busy=1)], r"run it again: recount \(busy\)"),
         (403, [{"error": "forbidden"}], "answered 403"),
     ],
 )

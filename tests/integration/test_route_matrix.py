@@ -102,7 +102,7 @@ SIGNED = {
 PUBLIC_API = re.compile(r"/api/v1/(submissions|skills|owners|queue|blocklist|stats|health|openapi\.json)(/.*)?")
 PUBLIC_PAGES = re.compile(
     r"/|/\.well-known/([a-z-]+\.json|security\.txt)|/(favicon\.ico|robots\.txt|sitemap\.xml)"
-    r"|/(queue|submit|skills|submissions|docs|assets|theme|feeds|guide|policies|rules|sitemaps)(/.*)?"
+    r"|/(queue|submit|skills|submissions|docs|assets|theme|feeds|guide|owners|policies|rules|sitemaps)(/.*)?"
 )
 # For programs that install skills: public and read-only, like the pages.
 PUBLIC_CLIENTS = re.compile(

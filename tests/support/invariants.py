@@ -13,6 +13,7 @@ import msgspec
 
 from shared.marketplace.skill_index import index_puts
 from shared.marketplace.skill_store import counts_key, decode_skill, installs_order
+from shared.records.facets import counted_facets
 from shared.records.skills import Skill, SkillVersion
 from shared.records.submissions import (
     ACTIVE_STATES,
@@ -185,7 +186,9 @@ def _check_skill_counters(items: Items, versions: Mapping[str, list[SkillVersion
             counted.update(items[key].attrs)
     listed = [skill for skill in skills_of(items) if skill.is_listed]
     recount = Counter(skills=len(listed), versions=sum(len(versions[skill.name.lower()]) for skill in listed))
-    assert +counted == +recount, "I5: skills and versions equal a recount"
+    for skill in listed:
+        recount.update(counted_facets(skill))
+    assert +counted == +recount, "I5: skills, versions and facets equal a recount"
 
 
 def skills_of(items: Items) -> list[Skill]:

@@ -31,6 +31,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table": READ | QUERY | WRITE,
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
+        "Table/index/due": QUERY,  # trending skills
         "Content/content/*": {"s3:GetObject"},
         "Content/artifact/*": {"s3:GetObject"},  # also by signed addresses
         "Secret": {"secretsmanager:GetSecretValue"},
@@ -76,6 +77,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table": READ | QUERY | WRITE,  # the form of /submit accepts like the API does
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
+        "Table/index/due": QUERY,  # trending skills
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
         "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage"},

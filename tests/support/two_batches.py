@@ -13,7 +13,6 @@ from functools import partial
 
 os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-east-1")
 
-from functions.consumer import consume
 from shared.errors import Unavailable
 from shared.settings import load_settings
 from shared.storage.aws import Aws
@@ -23,7 +22,7 @@ from shared.storage.queue import SqsQueue
 from shared.submissions.submission_store import get_submission
 from shared.worker_context import Env, get_worker_env
 from tests.support.aws_resources import create_resources
-from tests.support.builders import a_bundle, an_sqs_record, submitted
+from tests.support.builders import a_bundle, an_sqs_record, consume, submitted
 from tests.support.memory import FixedSecrets, ScansInThreads, SilentGitHub, no_judge, within
 
 A_WHILE = timedelta(seconds=20)

@@ -200,7 +200,7 @@ FIELDS: SchemaDocs = {
         "checked": ("Records read so far.", 314),
         "total": ("How many there are according to the counters.", 314),
         "counted": (
-            "What the counters say, by state, with `skills` and `versions`.",
+            "What the counters say, by state, with `skills`, `versions` and facets (`category=data`).",
             {"PUBLISHED": 150, "skills": 131},
         ),
         "found": ("What the records say.", {"PUBLISHED": 150, "skills": 131}),

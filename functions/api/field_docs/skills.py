@@ -29,6 +29,7 @@ _ITEM: Docs = {
     "category": ("From its front matter; `other` without one.", "documents"),
     "tags": ("From its front matter.", ["pdf", "tables"]),
     "license": ("As its front matter states it.", "MIT"),
+    "capabilities": ("What it can do, as declared or observed.", ["network"]),
 }
 _VERSION: Docs = {
     "runUrl": ("The page of the run that published it.", f"/submissions/{SUBMISSION_ID}/runs/1"),
@@ -66,7 +67,10 @@ FIELDS: SchemaDocs = {
         "copyOf": ("The skill that published exactly this content here first.", None),
         "versions": ("How many versions were published.", 3),
         "security": "What external scanners say.",
-        "capabilities": ("What it can do, as declared or observed.", ["network"]),
+        "dailyInstalls": (
+            "Installations on each of the last 90 days in UTC, oldest first; null: not known at the moment.",
+            [0] * 88 + [3, 5],
+        ),
         "permissions": (
             "Hosts, paths, variables and commands that the scan observed; null: not recorded.",
             ["network: api.example.com"],

@@ -57,7 +57,8 @@ async def test_whatever_lifts_a_block_takes_the_count_back(env):
 
     for before, after, more in ((blocked, lifted, 1), (lifted, blocked, -1)):
         _, market, _trace, author = await within(env, lambda b=before, a=after: writes(b, a))
-        assert market.counts == {"skills": more, "versions": more}
+        facets = {"category=other": more, "tier=scanned": more}
+        assert market.counts == {"skills": more, "versions": more, **facets}
         assert author == Add(Key("author:acme"), {"blocked": -more})
     for before, expected in ((None, 3), (lifted, 1)):
         assert len(await within(env, lambda b=before: writes(b, lifted))) == expected

@@ -65,13 +65,14 @@ async def test_names_that_an_older_release_did_not_index_are_found_by_their_word
 async def test_skills_that_an_older_release_counted_get_into_the_order_of_their_category(env):
     await put_skills(env.kv, a_skill("a/b/one", 1), a_skill("a/b/two", 2), installs={"a/b/two": 5})
     for name, installs in (("a/b/one", 0), ("a/b/two", 5)):
-        old = counts_put(SkillCounts(name=name, installs=installs, record_version=3), None)
+        old = counts_put(SkillCounts(name=name, installs=installs, daily=(installs,), record_version=3), None)
         env.kv.items[old.key] = Stored(old.doc, dict(old.attrs))
     by_installs = SkillQuery(category="other", sort="installs")
     assert (await within(env, lambda: list_skills(by_installs))).skills == []
     assert (await rebuilt(env))[0]["installs"] == 2
     page = await within(env, lambda: list_skills(by_installs))
-    assert [(skill.name, page.counts_of(skill).installs) for skill in page.skills] == [("a/b/two", 5), ("a/b/one", 0)]
+    found = [(skill.name, counts.installs, counts.daily) for skill in page.skills if (counts := page.counts_of(skill))]
+    assert found == [("a/b/two", 5, (5,)), ("a/b/one", 0, (0,))]
 
 
 async def test_an_index_that_is_whole_has_no_drift_and_is_not_written(env):

@@ -53,10 +53,12 @@ def test_a_rule_without_figures_supports() -> None:
     assert standing_for(Calibration(1000, 60, 400), "A", may_block=True) is Standing.SUPPORTING
 
 
-def test_a_policy_rule_blocks_when_it_is_measured_to_be_certain_or_certain_by_definition() -> None:
-    assert standing(RuleFigures(attacks=9, sources=2), is_policy=True) is Standing.CERTAIN
-    assert standing(RuleFigures(attacks=9, sources=1), is_policy=True) is Standing.ALONE
-    assert standing(RuleFigures(), is_policy=True, is_definition=True) is Standing.POLICY
+def test_a_policy_rule_blocks_by_definition_or_where_it_is_measured_to_alarm_on_nothing_harmless() -> None:
+    assert standing(RuleFigures(), is_policy=True) is Standing.POLICY
+    assert standing(RuleFigures(benign=1), is_policy=True, is_definition=True) is Standing.POLICY
+    assert standing(RuleFigures(benign=1, attacks=9, sources=2), is_policy=True) is Standing.ALONE
+    assert standing(RuleFigures(teaching=1, attacks=9, sources=2), is_policy=True) is Standing.ALONE
+    assert standing_for(Calibration(1000, 60, 400), "A", may_block=True, is_policy=True) is Standing.ALONE
 
 
 def test_a_review_rule_is_never_certain() -> None:

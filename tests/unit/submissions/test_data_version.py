@@ -5,6 +5,7 @@ import json
 import pytest
 
 from functions.stuck_scan import tick
+from local.migrate import MORE
 from shared.storage.kv import Put
 from shared.submissions import data_version
 from shared.submissions.data_version import JOBS, JUST_BEGUN, KEY, note_first_version
@@ -13,7 +14,7 @@ from tests.support.builders import processed, submitted
 from tests.support.memory import ADMIN_TOKEN, within
 from tests.support.route_calls import call
 
-TOLD = "build-artifacts, rebuild-index. Run make migrate."
+TOLD = "build-artifacts, rebuild-index, recount. Run make migrate."
 
 
 async def warnings(env):
@@ -24,7 +25,7 @@ async def run_job(env, job):
     headers = {"authorization": f"Bearer {ADMIN_TOKEN}-admin", "content-type": "application/json"}
     cursor, is_first = None, True
     while cursor or is_first:
-        body = json.dumps({"reason": "an update", "cursor": cursor}).encode()
+        body = json.dumps({"reason": "an update", "cursor": cursor, **MORE.get(job, {})}).encode()
         answer = await call(env, f"POST /api/v1/admin/{job}", body=body, headers=headers)
         assert answer.status == 200
         cursor, is_first = answer.json["cursor"], False

@@ -113,8 +113,11 @@ async def test_the_points_of_a_skill_add_up_to_its_trust(env):
     name = "uploads/anonymous/pdf-forms"
     page = await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)
     total = re.search(r'<p class="score"><b>(\d+)</b> of 100', page.text)[1]
-    points = re.findall(r'title="Points out of 100">\+([\d.]+)<', page.text)
-    assert int(total) == round(sum(map(float, points))) == 40
+    points = re.findall(r'title="Points of the trust score">([\d.]+) of (\d+)<', page.text)
+    assert int(total) == round(sum(float(earned) for earned, _ in points)) == 40
+    assert [int(most) for _, most in points] == [30, 30, 20, 20]
+    assert "Submit its public repository instead." in page.text
+    assert "5 points more each: over 90 days old (in 90 days), over 100 installs." in page.text
     assert "Community: never blocked, no confirmed reports, under 90 days old, 0 installs" in page.text
 
 
@@ -164,3 +167,54 @@ async def test_the_changes_of_a_blocked_skill_are_not_shown_either(env):
     page = await call(env, "GET /skills/{proxy+}", address, proxy=name)
     assert page.status == 200
     assert "Changes from" not in page.text
+
+
+async def test_released_follows_the_version_and_the_first_publication_is_apart(env):
+    accepted = await within(env, lambda: intake.submit_bundle("greeter", a_bundle()["files"], None, None, None))
+    await processed(env, accepted.submission)
+    env.clock.forward(days=40)
+    files = a_bundle(description="Greets people twice.")["files"]
+    again = await within(env, lambda: intake.submit_bundle("greeter", files, accepted.upload_token, None, None))
+    await processed(env, again.submission)
+    env.clock.forward(days=2)
+    name = accepted.submission.skill_name
+    page = (await call(env, "GET /skills/{proxy+}", f"/skills/{name}", proxy=name)).text
+    assert re.search(r"<dt>Released</dt><dd>1\.0\.1, <time [^>]+>2 days ago", page)
+    assert re.search(r"<dt>First release</dt><dd><time [^>]+>1 month ago", page)
+    assert ">2 days ago<" in (await call(env, "GET /", "/")).text
+
+
+async def test_a_result_shows_its_score_and_what_it_may_do(env):
+    able = a_skill("a/tools/able", 2, capabilities=("shell", "network"), judge_score=90)
+    await put_skills(env.kv, a_skill("a/tools/plain", 1), able)
+    able, plain = (await call(env, "GET /skills", "/skills")).text.split('<li data-id="')[1:]
+    assert "<b>67</b>" in able
+    assert "Runs shell commands" in able
+    assert "Accesses the network" in able
+    assert "<b>40</b>" in plain
+    assert "No permissions detected" in plain
+
+
+def options(page: str, facet: str) -> list[str]:
+    select = re.search(rf'<select id="{facet}".*?</select>', page)[0]
+    return re.findall(r"<option[^>]*>([^<]+)<", select)
+
+
+async def test_filters_are_selects_with_the_number_of_skills_of_each_value(env):
+    await fill(env)
+    page = (await call(env, "GET /skills", "/skills")).text
+    assert options(page, "category") == ["Any", "documents (2)", "data (1)"]
+    assert options(page, "tier") == ["Any", "Scanned (3)", "Certified (0)", "Verified (0)"]
+    await within(env, lambda: block_skill("uploads/anonymous/csv-cleaner", "It steals keys.", "admin:anna"))
+    page = (await call(env, "GET /skills", "/skills?category=Data")).text
+    assert options(page, "category") == ["Any", "documents (2)", "data"]
+    assert 'value="data" selected' in page
+
+
+async def test_a_category_that_is_not_counted_can_be_chosen_too(env):
+    await within(env, lambda: put_skills(env.kv, a_skill("a/b/c", category="falconry", license="MIT")))
+    page = (await call(env, "GET /skills", "/skills")).text
+    assert options(page, "category") == ["Any", "falconry"]
+    for query in ("category=falconry", "license=mit", "tool=hawk"):
+        name, _, value = query.partition("=")
+        assert f'<option value="{value}" selected>' in (await call(env, "GET /skills", f"/skills?{query}")).text, name

