@@ -21,8 +21,11 @@ from shared.github.http import Quota
 from shared.github.repos import GitHubRepo
 from shared.marketplace.repo_sweep import sweep
 from shared.marketplace.skill_store import skill_put
-from shared.storage.kv import Key, Page, Query, Row
+from shared.records.submissions import State, Submission
+from shared.storage.documents import encode
+from shared.storage.kv import Key, Page, Put, Query, Row
 from shared.submissions.repo_watch import get_sweep_status
+from shared.submissions.submission_store import identity_put, submission_key
 from shared.timing import SWEEP_PERIOD
 from tests.support.memory import FixedSecrets, MemoryKV, Stored, memory_env, within
 from tests.support.stored_skills import a_skill
@@ -30,8 +33,9 @@ from tests.support.stored_skills import a_skill
 RESULTS = Path(__file__).parent / "results" / "sweep.json"
 HOUR = timedelta(hours=1)
 PUSHED_A_DAY = 0.2  # of the repositories
+DAY = timedelta(days=1)
 FIRST, LAST = Key("", ""), Key("\U0010ffff", "")
-LONGEST = timedelta(hours=48)
+LONGEST = timedelta(hours=96)
 
 
 class IndexedKV(MemoryKV):
@@ -70,6 +74,7 @@ class CountingGitHub:
         self._clock, self._limit, self._has_token = clock, limit, has_token
         self.asked: Counter[str] = Counter()  # by source
         self.charged: Counter[datetime] = Counter()  # by hour
+        self.heads = 0
 
     @property
     def quota(self) -> Quota:
@@ -79,16 +84,21 @@ class CountingGitHub:
     async def find_changed_repo(self, owner: str, name: str, etag: str | None) -> tuple[GitHubRepo | None, str | None]:
         number = int(name[1:])
         self.asked[f"https://github.com/{owner}/{name}"] += 1
-        days = self._clock.time.timestamp() / 86400 + number * 0.618  # not all on one day
-        push = int(days * PUSHED_A_DAY)
-        is_unchanged = etag == str(push)
+        at = last_push(number, self._clock.time)
+        is_unchanged = etag == at.isoformat()
         self.charged[_hour(self._clock.time)] += not (is_unchanged and self._has_token)
-        at = datetime.fromtimestamp(push, UTC)
-        return None if is_unchanged else GitHubRepo(number, 1, owner, name, "main", at, 0), str(push)
+        return None if is_unchanged else GitHubRepo(number, 1, owner, name, "main", at, 0), at.isoformat()
 
     async def get_head(self, owner: str, name: str, branch: str) -> str:
         self.charged[_hour(self._clock.time)] += 1
+        self.heads += 1
         return "0" * 40
+
+
+def last_push(number: int, at: datetime) -> datetime:
+    """The repositories are not all pushed to on one day."""
+    days, offset = at.timestamp() / 86400, number * 0.618
+    return datetime.fromtimestamp(0, UTC) + (int((days + offset) * PUSHED_A_DAY) / PUSHED_A_DAY - offset) * DAY
 
 
 class NoToken(FixedSecrets):
@@ -96,7 +106,10 @@ class NoToken(FixedSecrets):
         return msgspec.structs.replace(await super().get(), github_token=None)
 
 
-async def simulated(skills: int, repos: int, limit: int, has_token: bool, rounds: int) -> dict[str, Any]:
+async def simulated(
+    skills: int, repos: int, limit: int, has_token: bool, rounds: int, oldest_run: timedelta | None
+) -> dict[str, Any]:
+    """One run of each repository began at most `oldest_run` ago, evenly spread. None: all before its last push."""
     env = memory_env(IndexedKV)
     github = CountingGitHub(env.clock, limit, has_token)  # type: ignore[arg-type]
     secrets = FixedSecrets() if has_token else NoToken()
@@ -104,13 +117,18 @@ async def simulated(skills: int, repos: int, limit: int, has_token: bool, rounds
     for number in range(skills):
         put = skill_put(a_skill(f"acme/r{number % repos}/s{number}", number), None)
         env.kv.store(put.key, Stored(put.doc, dict(put.attrs)))  # type: ignore[attr-defined]
+    for number in range(repos if oldest_run else 0):
+        for put in _run_puts(number, env.clock.time - oldest_run * (number / repos)):
+            env.kv.store(put.key, Stored(put.doc, dict(put.attrs)))  # type: ignore[attr-defined]
     began, started, ticks, ends = env.clock.time, time.process_time(), 0, []
+    heads: list[int] = []
     while len(ends) < rounds and env.clock.time - began < LONGEST:
         report = await within(env, sweep)
         assert not report.failed, report.failed[:3]
         ticks += 1
         if len(github.asked) == repos and min(github.asked.values()) > len(ends):
             ends.append(round((env.clock.time - began) / HOUR, 1))
+            heads.append(github.heads - sum(heads))
         env.clock.forward(seconds=SWEEP_PERIOD.total_seconds())
     status = await within(env, get_sweep_status)
     return {
@@ -118,6 +136,7 @@ async def simulated(skills: int, repos: int, limit: int, has_token: bool, rounds
         "repositories": repos,
         "quota an hour": limit,
         "rounds ended after hours": ends,
+        "heads asked for in each": heads,
         "looked at": len(github.asked),
         "simulated hours": round((env.clock.time - began) / HOUR, 1),
         "most requests in an hour": max(github.charged.values()),
@@ -127,12 +146,31 @@ async def simulated(skills: int, repos: int, limit: int, has_token: bool, rounds
 
 
 def main(skills: int, repos: int) -> None:
-    with_token = asyncio.run(simulated(skills, repos, 5000, True, rounds=2))
-    without = asyncio.run(simulated(repos, repos, 60, False, rounds=1))
-    found = {"with a token": with_token, "without a token": without}
+    cases = {
+        "with a token, half scanned since the last push": simulated(skills, repos, 5000, True, 3, 5 * DAY),
+        "with a token, none scanned since the last push": simulated(skills, repos, 5000, True, 3, None),
+        "without a token": simulated(repos, repos, 60, False, 1, 5 * DAY),
+    }
+    found = {name: asyncio.run(one) for name, one in cases.items()}
     for name, figures in found.items():
         print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in figures.items()))
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _run_puts(number: int, began_at: datetime) -> list[Put]:
+    source, id_ = f"https://github.com/acme/r{number}", f"sub_{number:026}"
+    submission = Submission(
+        id=id_,
+        source=source,
+        skill_path=".",
+        skill_name=f"acme/r{number}/s{number}",
+        state=State.PUBLISHED,
+        created_at=began_at,
+        updated_at=began_at,
+        repo_id=number,
+        commit="1" * 40,
+    )
+    return [identity_put(source, ".", id_), Put(submission_key(id_), encode(submission))]
 
 
 def _places(key: Key, stored: Stored) -> list[tuple[tuple[str, str], str]]:

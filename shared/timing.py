@@ -92,7 +92,9 @@ FIRST_REDELIVERY = scaled(minutes=1)  # doubles with each attempt
 LONGEST_REDELIVERY = scaled(hours=4)
 GIVE_UP_TELLING = scaled(hours=24)
 SWEEP_PERIOD = scaled(minutes=5)
+PUSH_MARGIN = scaled(minutes=2)  # between a push and a run that read it for certain: GitHub's clock is another one
 REPO_SWEEP_AGE = scaled(hours=22)  # with what a tick is late, every repository is looked at once a day
+SWEEP_LATE = scaled(hours=1)  # how late the sweep may be before heads that no one has read wait for the next look
 
 MAX_ATTEMPTS = 3
 MAX_RECEIVES = 5

@@ -33,6 +33,7 @@ from shared.notifications.targets import find_target, get_events_of_owner, remov
 from shared.records.appeals import APPEALABLE, AppealState
 from shared.records.submissions import State
 from shared.settings import find_whole_number
+from shared.storage.documents import stamp
 from shared.submissions.submission_store import get_history
 from shared.web import views
 from shared.web.form_words import in_form_words
@@ -84,6 +85,7 @@ async def show_submission(request: Request, session: OwnerSession, flash: Flash)
     shown = views.submission_view(record, history, at, None, receipt, files)
     is_open = any(appeal.state is AppealState.OPEN for appeal in appeals)
     findings = _distinct(receipt.report.findings) if receipt else []
+    may_appeal = record.state in APPEALABLE and not is_open
     return page(
         request,
         "owner_submission.html",
@@ -94,7 +96,9 @@ async def show_submission(request: Request, session: OwnerSession, flash: Flash)
         submission=record,
         appeals=appeals,
         appealed=findings,
-        may_appeal=record.state in APPEALABLE and not is_open,
+        may_appeal=may_appeal,
+        is_live=shown["is_followed"] and not may_appeal,  # replacing the page would lose what is typed
+        since=stamp(at),
         may_cancel=record.state is State.RECEIVED,
         may_reopen=record.state is State.DEQUEUED and history[-1].actor.startswith("owner:"),
         **shown,

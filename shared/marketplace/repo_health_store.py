@@ -14,8 +14,9 @@ from shared.errors import ConditionFailed, PlatformError, Refused, Unavailable
 from shared.github.repos import GitHubRepo
 from shared.storage.documents import encode, parse_each
 from shared.storage.kv import ABSENT, Expect, Key, Put
+from shared.submissions.submission_store import get_ids_by_path, get_submissions_fresh
 from shared.telemetry import logger
-from shared.timing import OUTAGE_PAUSE, REPO_HEALTH_AGE, REPO_STALE_AFTER
+from shared.timing import OUTAGE_PAUSE, PUSH_MARGIN, REPO_HEALTH_AGE, REPO_STALE_AFTER
 
 
 class RepoStatus(StrEnum):
@@ -74,10 +75,10 @@ class SweptRepo(NamedTuple):
     record: _Record
 
 
-async def sweep_repo(source: str, has_token: bool) -> SweptRepo:
-    """One conditional request, and one more for the head after a push. At the first look the head waits for the next
-    one, so that a round over repositories that are all new here is one request each. Raises Deferred while GitHub is
-    unavailable."""
+async def sweep_repo(source: str, has_token: bool, may_read_head: bool = True) -> SweptRepo:
+    """One conditional request, and one more for a head that no run has read since the last push. At the first look
+    that one waits for the next, so that a round over repositories that are all new here is one request each. Raises
+    Deferred while GitHub is unavailable."""
     record = await _find(source)
     known = record.health if record else RepoHealth(source=source)
     etag = record.etag if record and known.status is not RepoStatus.OFFLINE else None
@@ -95,7 +96,9 @@ async def sweep_repo(source: str, has_token: bool) -> SweptRepo:
         else:
             health = _health_of(source, repo, known, at)
             branch = repo.default_branch if health.head is None else None
-        if branch and etag:
+        if branch and (head := await _head_read_by_a_run(health)):
+            health, branch = msgspec.structs.replace(health, head=head), None
+        elif branch and etag and may_read_head:
             requests += 1
             health, branch = msgspec.structs.replace(health, head=await _find_head(source, branch)), None
     after = _Record(
@@ -122,6 +125,19 @@ async def store_swept(swept: SweptRepo) -> None:
 
 def _fingerprint(health: RepoHealth) -> str:
     return "gone" if health.status is RepoStatus.OFFLINE else str(health.repo_id)
+
+
+async def _head_read_by_a_run(health: RepoHealth) -> str | None:
+    """What a run that began after the last push read as the head, which is the head still."""
+    if health.last_commit_at is None:
+        return None
+    ids, _ = await get_ids_by_path(health.source)
+    began_after = health.last_commit_at + PUSH_MARGIN
+    for submission in (await get_submissions_fresh(set(ids.values()))).submissions:
+        is_of_head = submission.ref is None and submission.repo_id == health.repo_id
+        if is_of_head and (submission.run_at or submission.created_at) > began_after and submission.commit:
+            return submission.commit
+    return None
 
 
 async def _find_head(source: str, branch: str) -> str | None:

@@ -29,7 +29,7 @@ from shared.submissions.repo_watch import (
 )
 from shared.submissions.submission_store import get_ids_by_path, get_submissions_fresh
 from shared.telemetry import Watched, count, logger, measure_seconds
-from shared.timing import REPO_SWEEP_AGE, seconds_left
+from shared.timing import REPO_SWEEP_AGE, SWEEP_LATE, seconds_left
 
 SWEEP_LIMIT = 300  # repositories in a tick: four times what 20,000 in a day take
 AT_ONCE = 8
@@ -118,7 +118,7 @@ class _Tick:
     async def _look_at(self, source: str) -> None:
         try:
             watch = await find_watch(source)
-            swept = await sweep_repo(source, self._has_token)
+            swept = await sweep_repo(source, self._has_token, not (self._has_token and _is_late(watch)))
             self.requests += swept.requests
             if swept.is_new or (watch and watch.has_published):
                 await self._tell_skills(source, swept.health)
@@ -145,6 +145,11 @@ class _Tick:
         used = self._state.used if self._is_same_window(quota.resets_at) else 0
         window = {"window_ends": quota.resets_at, "used": used + self.requests, "limit": quota.limit}
         return msgspec.structs.replace(self._state, **seen, **window)
+
+
+def _is_late(watch: Watch | None) -> bool:
+    """Then it must be looked at before heads are read. Without a token that would save little: each look is charged."""
+    return watch is not None and watch.due is not None and now() - watch.due > SWEEP_LATE
 
 
 async def _plan_next_look(source: str, watch: Watch | None) -> None:

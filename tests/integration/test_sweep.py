@@ -7,6 +7,7 @@ import pytest
 from functions.sweep import handler
 from shared.errors import Unavailable
 from shared.marketplace import repo_sweep
+from shared.marketplace.repo_health_store import find_repo_healths
 from shared.marketplace.repo_sweep import sweep
 from shared.marketplace.skill_store import find_skill
 from shared.moderation.owner_decisions import transfer
@@ -56,7 +57,7 @@ async def publish(env, repo: str = "acme/skills", path: str = "pdf"):
 
 
 async def a_day_later(env):
-    env.clock.forward(days=1)
+    env.clock.forward(hours=22, minutes=5)
     return await within(env, sweep)
 
 
@@ -180,8 +181,7 @@ async def test_a_newer_commit_is_shown_with_a_form_that_submits_it(env, stub):
     await within(env, sweep)
     page = await call(env, "GET /skills/{proxy+}", proxy=NAME)
     assert "not scanned yet" not in page.text
-    head = repo.commit({"pdf/SKILL.md": skill_md("pdf") + "\nMore.\n"})
-    repo.pushed_at = "2026-02-02T00:00:00Z"
+    head = push(repo, env, {"pdf/SKILL.md": skill_md("pdf") + "\nMore.\n"})
     await a_day_later(env)
     page = await call(env, "GET /skills/{proxy+}", proxy=NAME)
     assert "not scanned yet" in page.text
@@ -201,15 +201,61 @@ async def test_each_repository_is_asked_once_and_an_unchanged_one_costs_no_quota
         await publish(env, path=f"s{n}")
     stub.asked.clear()
     first = await within(env, sweep)
-    assert (stub.count("repo"), stub.count("ref"), first.requests) == (1, 0, 1)
+    assert ([asked.status for asked in stub.asked], first.requests) == ([200], 1)
     stub.asked.clear()
     second = await a_day_later(env)
-    assert ([asked.status for asked in stub.asked], second.requests) == ([304, 200], 1)  # the head is asked for once
-    stub.asked.clear()
-    third = await a_day_later(env)
-    assert [asked.status for asked in stub.asked] == [304]
-    assert (third.checked, third.requests) == (1, 0)
+    assert ([asked.status for asked in stub.asked], second.checked, second.requests) == ([304], 1, 0)
     assert stub.asked[0].headers["Authorization"] == f"Bearer {GITHUB_TOKEN}"
+
+
+async def test_the_head_is_asked_for_only_where_no_run_has_read_it_since_the_last_push(env, stub):
+    files = {"pdf/SKILL.md": skill_md("pdf"), "csv/SKILL.md": skill_md("csv")}
+    repo = stub.repo("acme/skills", files)
+    submission = await publish(env)
+    await within(env, sweep)
+    assert await head_of(env) == submission.commit
+    pushed = push(repo, env, files | {"pdf/SKILL.md": skill_md("pdf") + "\nMore.\n"})
+    env.clock.forward(hours=1)
+    await publish(env, path="csv")  # its run reads the head that was pushed
+    assert ((await within(env, sweep)).requests, await head_of(env)) == (1, pushed)
+    page = await call(env, "GET /skills/{proxy+}", proxy=NAME)
+    assert "not scanned yet" in page.text  # for this skill no run has read it
+    newest = push(repo, env, files)
+    assert ((await a_day_later(env)).requests, await head_of(env)) == (2, newest)
+
+
+@pytest.mark.parametrize(("minutes", "reference"), [(1, ""), (60, "/tree/v1")])
+async def test_a_run_that_may_not_have_read_the_head_leaves_it_unknown(env, stub, minutes, reference):
+    """It began too soon after the push, or read another commit. The second look asks, the third need not."""
+    repo = stub.repo("acme/skills", {"pdf/SKILL.md": skill_md("pdf")})
+    repo.tag("v1")
+    head = push(repo, env, {"pdf/SKILL.md": skill_md("pdf") + "\nMore.\n"})
+    env.clock.forward(minutes=minutes)
+    await publish(env, f"acme/skills{reference}")
+    assert ((await within(env, sweep)).requests, await head_of(env)) == (1, None)
+    assert ((await a_day_later(env)).requests, await head_of(env)) == (1, head)
+    assert ((await a_day_later(env)).requests, await head_of(env)) == (0, head)
+
+
+async def test_heads_that_are_not_known_wait_while_the_sweep_is_late(env, stub):
+    """With a token, where a look at an unchanged repository is free: every repository is looked at first."""
+    repo = stub.repo("acme/skills", {"pdf/SKILL.md": skill_md("pdf")})
+    head = push(repo, env, {"pdf/SKILL.md": skill_md("pdf")})
+    await publish(env)
+    await within(env, sweep)
+    env.clock.forward(hours=2)
+    late = await a_day_later(env)
+    assert (late.checked, late.requests, await head_of(env)) == (1, 0, None)
+    assert ((await a_day_later(env)).requests, await head_of(env)) == (1, head)
+
+
+def push(repo, env, files: dict) -> str:
+    repo.pushed_at = env.clock.time.isoformat()
+    return repo.commit(files)
+
+
+async def head_of(env) -> str | None:
+    return (await within(env, lambda: find_repo_healths([SOURCE])))[SOURCE].head
 
 
 async def many_repos(env, stub, n: int) -> None:
