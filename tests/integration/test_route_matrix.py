@@ -132,7 +132,7 @@ def needs(route: str) -> str:
         return "an owner"
     if route in OF_ITS_OWNER:
         return "its owner"
-    if path.startswith(("/admin", "/owner")):
+    if path == "/owner" or path.startswith(("/admin", "/owner/")):
         return "a session"
     public = (PUBLIC_API, PUBLIC_PAGES, PUBLIC_CLIENTS)
     if route == "$default" or any(paths.fullmatch(path) for paths in public):
