@@ -35,6 +35,7 @@ ITEM = {
     "category": str,
     "tags": list,
     "license": type(None),
+    "capabilities": list,
 }
 DETAIL = ITEM | {
     "displayName": str,
@@ -44,7 +45,7 @@ DETAIL = ITEM | {
     "provenanceVerified": bool,
     "versions": int,
     "security": dict,
-    "capabilities": list,
+    "dailyInstalls": list,
     "permissions": list,
     "compatibility": type(None),
     "allowedTools": list,
