@@ -1,5 +1,6 @@
 """The guards against attacks, switched off like the others: each must be missed by the tests that show its attack."""
 
+import re
 import secrets
 from functools import cache
 from urllib.parse import urlsplit
@@ -337,6 +338,14 @@ ATTACK_GUARDS = [
     Guard("words leave a question", {"shared.scanner.matching:Hit.action": lambda _: _noted}),
     Guard("trust is exact", {"shared.scanner.trust:is_listed": _listed_by_prefix}),
     Guard("every address counts", {"shared.scanner.matching:is_trusted_command": always(True)}),
+    Guard(
+        "installers keep their source",
+        {
+            "shared.scanner.remote_runs:OTHER_SOURCE": value(re.compile("(?!)")),
+            "shared.scanner.remote_runs:_REDEFINITION": value(re.compile("(?!)")),
+            "shared.scanner.vouched_installers:OTHER_SOURCE": value(re.compile("(?!)")),
+        },
+    ),
     Guard("publishers are not listed whole", {"shared.scanner.pack:_refuse_publisher": always(None)}),
     Guard(
         "words of mixed scripts are found in one pass",

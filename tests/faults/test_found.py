@@ -26,7 +26,7 @@ def test_a_worker_that_lost_its_record_keeps_its_message_while_no_other_worker_h
     to its new holder", and the submission waited for the scan without any."""
     world.submit("greeter", "good")
     world.deliver(plan=Plan("pause", at))
-    world.decide("requeue", only(world).id, Plan("down", 4))
+    world.decide("requeue", only(world).id, Plan("down", 6))
     assert len(world.sqs.messages) == 1
     for worker in world.held():
         world.go_on(worker)

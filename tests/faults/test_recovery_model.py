@@ -464,7 +464,6 @@ def test_a_message_that_is_still_delayed_from_the_pause_overtakes_nothing(world)
     assert {record.attempts for record in world.records().values()} == {1}
 
 
-@pytest.mark.requirement("R38")
 @pytest.mark.parametrize("at", range(14))
 def test_an_end_of_a_pause_that_is_cut_off_at_any_point_loses_nothing(world, at):
     paused_with_three(world)
@@ -490,7 +489,6 @@ def test_the_rest_of_what_waited_follows_with_every_tick(world):
     rest(world)
 
 
-@pytest.mark.requirement("R38")
 def test_what_is_deferred_for_another_reason_keeps_its_time_when_the_queue_is_resumed(judging):
     world = judging
     world.submit_repo("tools")

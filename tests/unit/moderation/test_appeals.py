@@ -95,6 +95,8 @@ async def test_there_is_one_open_appeal_per_skill_and_content(env):
     attempts = [open_appeal(submission.id, OWNER, [Objection("Wrong.")]) for _ in range(3)]
     results = await within(env, lambda: asyncio.gather(*attempts, return_exceptions=True))
     assert sorted(type(one).__name__ for one in results) == ["Appeal", "Conflict", "Conflict"]
+    with pytest.raises(Conflict, match="There is an open appeal"):
+        await within(env, lambda: open_appeal(submission.id, OWNER, [Objection("Still wrong.")]))
 
 
 @pytest.mark.requirement("S44")

@@ -178,7 +178,6 @@ def test_what_the_markup_of_a_document_says_or_does_counts(part: dict[str, bytes
     assert scan("a.docx", zipped(part)).verdict is not Verdict.PASS
 
 
-@pytest.mark.requirement("S25")
 @pytest.mark.parametrize("where", [0, 20_000, 40_000])
 def test_data_in_the_middle_of_a_long_text_is_incomplete(where: int) -> None:
     text = b"notes of the meeting, in a list\n" * 1_250

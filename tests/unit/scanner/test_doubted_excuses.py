@@ -131,7 +131,6 @@ def test_an_installer_that_is_told_to_fetch_elsewhere_is_not_trusted(setting: st
     assert verdict_of(run__sh=script.format(". ./env.sh"), env__sh=setting) is not Verdict.PASS
 
 
-@pytest.mark.requirement("S26")
 @pytest.mark.parametrize(
     "disguise",
     [

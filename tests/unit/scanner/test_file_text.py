@@ -43,7 +43,9 @@ ENCODED = {
 @pytest.mark.requirement("S26")
 @pytest.mark.parametrize("encoding", ENCODED)
 def test_a_command_is_seen_in_any_encoding(encoding: str) -> None:
-    assert scan_skill({"SKILL.md": HEADER, "run.sh": ENCODED[encoding]}).verdict is not Verdict.PASS
+    report = scan_skill({"SKILL.md": HEADER, "run.sh": ENCODED[encoding]})
+    assert report.verdict is not Verdict.PASS
+    assert any(finding.category == "remote code" for finding in report.findings)
 
 
 @pytest.mark.requirement("S26")

@@ -144,7 +144,6 @@ PAGES |= {
 }
 
 
-@pytest.mark.requirement("S31")
 @pytest.mark.parametrize("kind", PAGES)
 @pytest.mark.parametrize("path", ["SKILL.md", "run.sh", "run.py"])
 def test_a_scan_is_linear_in_text_made_to_slow_it_down(kind: str, path: str) -> None:
