@@ -33,6 +33,7 @@ WARM_UP = 30
 SKILL_BYTES = 20_000
 READ_SECONDS = 6.0
 READS = {"GET /queue": "/queue", "search": "/api/v1/skills?q=load", "list": "/api/v1/submissions?limit=50"}
+SENTENCE = "- Use the {} with the {} when it is {}, and then read the {} for {}."
 TARGET = 2.0
 BASELINE = "00a966f"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -166,12 +167,12 @@ async def _stats(http: aiohttp.ClientSession) -> dict[str, Any]:
 
 
 def _bundle(name: str) -> dict[str, Any]:
-    """Words of its own: a skill that is nearly another one is compared with it and held."""
+    """English, or it would be held as unread, with words of its own, or it would be held as nearly another one."""
     dice = random.Random(name)
     words = ["".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=dice.randint(3, 9))) for _ in range(400)]
     lines, size = [], 0
     while size < SKILL_BYTES:
-        lines.append("- " + " ".join(dice.choices(words, k=12)) + ".")
+        lines.append(SENTENCE.format(*dice.choices(words, k=5)))
         size += len(lines[-1]) + 1
     text = f"---\nname: {name}\ndescription: Helps with {words[0]} load.\n---\n\n# {name}\n\n" + "\n".join(lines) + "\n"
     return {"bundle": {"name": name, "files": [{"path": "SKILL.md", "content": text}]}}
