@@ -17,7 +17,7 @@ HEADER = b"---\nname: example\ndescription: An example.\n---\n\n# Example\n\n"
 
 PLANTED = RULES["RC-PASTE-SITE"]
 # A page about a guard lists the commands that it stops; the rule is a question there, as for everybody.
-FORBIDDEN_ON_A_BENIGN_SKILL = {"DE-RM-ROOT": 1}
+FORBIDDEN_ON_A_BENIGN_SKILL = {"DE-RM-ROOT": 1, "DE-DISK": 1}
 
 
 def standing(figures: RuleFigures, may_block: bool = True, **claims: bool) -> Standing:
