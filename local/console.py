@@ -15,6 +15,7 @@ LOG_BYTES, LOGS_KEPT = 10_000_000, 4  # and the one that is written
 REPEATED = {
     "level", "log_level", "message", "timestamp", "location", "service", "cold_start", "function_name",
     "function_memory_size", "function_arn", "function_request_id", "requestId", "xray_trace_id", "logger",
+    "function", "functionRequest",
     "exception", "exception_name", "stack_trace", "stackTrace", "errorMessage", "errorType", "sampling_rate",
 }  # fmt: skip
 # The runtime client prints a paragraph about managed runtimes before every error of a handler that does not load.

@@ -19,7 +19,7 @@ from local.console import Console
 from local.function_pool import FunctionPool, StartLimit, function_environment
 from local.gateway import Exposure, Gateway, listen
 from local.resources import create_resources
-from local.samples import submit_samples
+from local.samples import submit_samples, wait_for_verdicts
 from local.store_process import StoreProcess
 from local.template import Template, read_template
 from local.tokens import prepare_secrets, write_private
@@ -31,6 +31,7 @@ REGION = "us-east-1"
 READY_SECONDS = 60.0
 FINISH_SECONDS = 5.0
 REAP_SECONDS = 30.0
+SAMPLE_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 only compared with
 
@@ -205,6 +206,8 @@ class Runner:
             self._console.warn(f"A sample was not accepted: {problem}")
         if accepted:
             self._console.say(f"First start: submitted {accepted} sample skills from {folder.name}/.")
+        if accepted and (verdicts := await wait_for_verdicts(url, SAMPLE_SECONDS)):
+            self._console.say(f"\n  The samples are scanned: {verdicts}. Open {url}\n")
 
     def _stopped(self) -> int:
         if self._is_clean:

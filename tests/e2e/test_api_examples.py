@@ -80,6 +80,12 @@ def test_a_command_goes_on_where_its_quotation_does():
     assert commands_of(block) == ["curl -s a", "curl b -d '{\n  \"x\": 1}'", "curl c \\\n  -d d"]
 
 
+def test_the_first_start_says_what_became_of_the_samples(platform):
+    found = eventually(lambda: re.search(r"The samples are scanned: (.*)\. Open http://", platform.output), 120)
+    decided = dict(reversed(part.split(" ", 1)) for part in found[1].split(", "))
+    assert min(int(decided["published"]), int(decided["on hold"])) > 0, decided
+
+
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory):
     with StubGitHub() as github:

@@ -197,6 +197,7 @@ def test_a_sample_is_every_file_of_its_folder_as_it_is(tmp_path: Path) -> None:
         ("{not json", "{not json"),
         ('{"a": 1}', '{"a": 1}'),
         ('{"level": "INFO", "message": "published", "id": "sub_1", "cold_start": true}', "INFO published id=sub_1"),
+        ('{"level": "INFO", "message": "published", "function": "s-Pages", "functionRequest": "1"}', "INFO published"),
         ('{"level": "ERROR", "message": "no", "exception": "Trace\\n  line"}', "ERROR no\n  Trace\n    line"),
         (
             '{"log_level": "ERROR", "errorType": "ValueError", "errorMessage": "x", "stackTrace": ["  at y"]}',
