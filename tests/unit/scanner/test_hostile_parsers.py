@@ -46,6 +46,14 @@ FILES: list[tuple[str, str, Frame]] = [
     ("project", "ci.yml", str),
     ("project", "run.yaml", lambda text: f"run: |\n  {text}"),
     ("project", "pyproject.toml", lambda text: f"[tool.poe.tasks]\n{text}"),
+    ("project", "launch.json", lambda text: f'{{"command": "{text}", // {text}\n /* {text}'),
+    ("project", "Containerfile", lambda text: f'SHELL ["pwsh"]\nENTRYPOINT ["{text}"]\nRUN <<E\n{text}'),
+    ("project", "justfile", lambda text: f"{text}: {text};\n  {text}"),
+    ("project", "a.service", lambda text: f"ExecStart={text}\n{text}"),
+    ("project", "crontab", str),
+    ("project", "a.plist", lambda text: f"<key>Program</key>{text}<key>ProgramArguments</key>{text}"),
+    ("project", "Jenkinsfile", lambda text: f"sh '''{text}''' sh \"{text}"),
+    ("project", "Procfile", lambda text: f"web: {text}\n{text}"),
 ]
 
 
