@@ -41,8 +41,21 @@ SOURCE_WORDS = (
     *("child_process", "subprocess", "environ", "getenv", "process.env", "$env:", "${env:", "import.meta.env"),
     *("dotenv", ".claude", ".openclaw", ".clawd", ".moltbot", ".codex", ".cursor", ".gemini", "memory.md", "soul.md"),
     *("identity.md", "whoami", "hostname", "uname -", "getuser", "platform.", "userinfo", "ifconfig", "/etc/"),
-    *("git diff", "git log", "git config", "git bundle", "os.walk", "rglob", "readdir", "glob.", " id -", " id "),
-    *("path.home ", "expanduser", "homedir"),
+    *(
+        "git diff",
+        "git log",
+        "git config",
+        "git bundle",
+        "os.walk",
+        "rglob",
+        "readdir",
+        "glob.",
+        "globsync",
+        "globby",
+        " id -",
+        " id ",
+    ),
+    *("path.home ", "expanduser", "homedir", " tar ", " zip -", " find . ", "make_archive"),
     *VALUABLE,
 )
 # The same as they are written: the marks around them say what they do.

@@ -54,6 +54,11 @@ _TEST_DOMAINS = frozenset({"test", "invalid", "example"})
 _VILLAIN = re.compile(
     r"evil|attack|malicious|malware|exfil|steal|hacker|phish|collector|c2\b|drop|covert|shadow|sniff|keylog|hostile|harvest|beacon"
 )
+# The host of an attacker, in the words of its author: it receives what others send.
+_ATTACKER = re.compile(
+    r"(?:^|[.-])(?:evil|attackers?|malicious|malware|exfil(?:trat\w{1,5})?|hackers?|phish(?:ing)?|keylog\w{0,4}|c2|stealer)\d{0,3}"
+    r"(?=[.-]|$)"
+)
 _AWS_TENANTS = re.compile(
     r"(?:^|\.)(?:s3[a-z0-9-]*|execute-api|elb|compute(?:-1)?|elasticbeanstalk|lambda-url)(?:\.|$)"
 )
@@ -209,7 +214,7 @@ def _classified(name: str, path: str, skill: SkillIdentity) -> Host:
         return _numbered(name, number)
     if _is_reserved(name, table):
         return Host(name, HostKind.RESERVED, local=_is_local(name), sources=sources)
-    catcher = _listed(name, path, table.catchers)
+    catcher = _listed(name, path, table.catchers) or _ATTACKER.search(name) is not None
     if (owner := _forge_owner(name, path, table)) is not None:
         return _forge(name, owner, skill, table)
     if (tenant := _tenant(name, path, table)) is not None:
@@ -218,7 +223,7 @@ def _classified(name: str, path: str, skill: SkillIdentity) -> Host:
     counted = max(sources, table.counts.get(domain, 0))
     if domain not in table.villains and (_under_any(name, table.known) or counted >= KNOWN_AT):
         return Host(name, HostKind.KNOWN, sources=counted)
-    return Host(name, HostKind.OWN if _is_own(domain, skill) else HostKind.UNKNOWN, sources=counted)
+    return Host(name, HostKind.OWN if _is_own(domain, skill) else HostKind.UNKNOWN, sources=counted, catcher=catcher)
 
 
 def _forge(name: str, owner: str, skill: SkillIdentity, table: HostTable) -> Host:

@@ -56,6 +56,7 @@ RULES = {
     SourceKind.SECRET: "FLOW-SECRET-SENT",
     SourceKind.AGENT: "FLOW-DATA-SENT",
     SourceKind.FILES: "FLOW-DATA-SENT",
+    SourceKind.WORKSPACE: "FLOW-DATA-SENT",
     SourceKind.FACTS: "FLOW-DATA-SENT",
 }
 

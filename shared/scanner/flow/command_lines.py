@@ -183,11 +183,11 @@ def _here_document(rest: str, body: list[str]) -> str:
 
 
 _SETTING = re.compile(r"^[ \t]*([A-Za-z][\w.-]{0,60})[ \t]*=[ \t]*(.*)$")
-_SETTING_KEYS = frozenset(
-    "exec execstart execstartpre execstartpost execstop execstoppost execreload execcondition commands commands_pre"
-    " commands_post sshcommand fsmonitor pager editor askpass textconv clean smudge process helper script-shell"
-    " hook-pathname".split()
-)
+_SETTING_KEYS = {
+    *("exec", "execstart", "execstartpre", "execstartpost", "execstop", "execstoppost", "execreload"),
+    *("execcondition", "commands", "commands_pre", "commands_post", "sshcommand", "fsmonitor", "pager"),
+    *("editor", "askpass", "textconv", "clean", "smudge", "process", "helper", "script-shell"),
+}
 _UNIT_MARKS = "-@+!:|"
 
 

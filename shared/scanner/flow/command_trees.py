@@ -16,11 +16,12 @@ MAX_NESTING = 40
 MAX_YAML = 100_000
 MAX_COMMENTED = 200_000
 # Each text or list below such a key is a command, or a list of commands.
-_KEYS = frozenset(
-    "run script scripts exec command commands cmd cmds bash sh shell pwsh powershell ps entrypoint entry sequence"
-    " composite inlinescript before_script after_script before_install after_success after_failure before_deploy install"
-    " before-all before-build test-command apikeyhelper awsauthrefresh awscredentialexport otelheadershelper".split()
-)
+_KEYS = {
+    *("run", "script", "scripts", "exec", "command", "commands", "cmd", "cmds", "bash", "sh", "shell", "pwsh"),
+    *("powershell", "ps", "entrypoint", "entry", "sequence", "composite", "inlinescript", "before_install"),
+    *("after_success", "after_failure", "before_deploy", "install", "before-all", "before-build"),
+    *("apikeyhelper", "awsauthrefresh", "awscredentialexport", "otelheadershelper"),
+}
 _KEY_ENDINGS = ("command", "_script", "-script")  # postCreateCommand, build_script
 _ONE_COMMAND = frozenset({"command", "cmd", "entrypoint", "entry", "exec", "test"})  # of which a list is the words
 _MAP_WORDS = ("script", "task", "hook", "commands", "lint-staged")  # of names to commands

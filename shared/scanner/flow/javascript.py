@@ -47,7 +47,7 @@ SOURCE_WORDS = (
     *("process[", "deno.env", "bun.env", "import.meta.env", "child_process", "execsync", "execa", "clipboard", "eval("),
     *(".ssh", ".aws/", ".kube", ".npmrc", "netrc", "keychain", "keytar", "_history", "wallet", "cookies", "login data"),
     *(".claude", ".openclaw", ".clawd", ".codex", "/etc/", ".git-cred", "id_rsa", ".docker/", ".gnupg", "atob("),
-    *('".env', "'.env", "`.env", "/.env", "os.hostname", "userinfo(", ".config/"),
+    *('".env', "'.env", "`.env", "/.env", "os.hostname", "userinfo(", ".config/", "**/"),
 )
 # For a file whose path it is given, or a string that it puts together.
 MAKING_WORDS = (

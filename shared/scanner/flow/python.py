@@ -44,6 +44,7 @@ SOURCE_WORDS = (
     *("environ", "getenv", ".ssh", ".aws", ".env", ".kube", ".docker", ".gnupg", ".npmrc", "netrc", ".git-cred"),
     *("id_rsa", "id_ed25519", "credential", "keyring", "keychain", "_history", "wallet", "cookie", "login data"),
     *(".claude", ".codex", ".openclaw", ".clawd", ".gemini", ".cursor", "/etc/", "pyperclip", "memory.md", "soul.md"),
+    *("os.walk(", "rglob(", "/**", '"**', "'**", "make_archive"),
     *("gethostname", "getuser", "platform.", "keystore", "win32crypt", ".pem", "whoami", "printenv", "find-generic"),
     *(
         "path.home",

@@ -47,6 +47,10 @@ def _method_path(run: Interpreter, call: Call) -> Obj:
 
 
 def _globbed(run: Interpreter, call: Call) -> Obj:
+    """`**` stands for the folders between, also where the method says it."""
+    if call.method == "rglob":
+        below = run.path_joined(call.target or UNKNOWN, Obj(("**",)))
+        return list_of([run.path_joined(below, call.argument(0))])
     return list_of([_method_path(run, call)])
 
 
@@ -69,7 +73,7 @@ def _expanded(run: Interpreter, call: Call) -> Obj:
 
 def _walk(run: Interpreter, call: Call) -> Obj:
     """Folder, names of folders, names of files."""
-    top = run.path_joined(call.argument(0), Obj((HOLE,)))
+    top = run.path_joined(call.argument(0), Obj(("**",)))
     return list_of([list_of([top, list_of([Obj((HOLE,))]), list_of([Obj((HOLE,))])])])
 
 

@@ -90,12 +90,14 @@ def _of_secret(source: Source, to: Host) -> str:
 
 
 def _of_data(source: Source, to: Host, channel: Channel) -> str:
-    if source.kind is SourceKind.DOWNLOAD:
+    is_workspace = source.kind is SourceKind.WORKSPACE
+    if source.kind is SourceKind.DOWNLOAD or (is_workspace and channel is Channel.PUSH):  # that is how one deploys
         return ""
     if to.catcher or to.kind is HostKind.BARE:
         return "which records what anybody sends"
     named = channel is Channel.HOST_NAME or source.kind is SourceKind.AGENT
-    return "whose owner is not known" if named and to.kind in (HostKind.UNKNOWN, HostKind.TENANT) else ""
+    owned = (HostKind.UNKNOWN,) if is_workspace else (HostKind.UNKNOWN, HostKind.TENANT)
+    return "whose owner is not known" if (named or is_workspace) and to.kind in owned else ""
 
 
 def _not_theirs(source: Source) -> str:

@@ -140,8 +140,16 @@ def _without_globs(path: str) -> str:
     return _GLOB.sub(lambda found: next((name for name in _GLOBBED if fnmatchcase(name, found[0])), found[0]), path)
 
 
+# Every file of the workspace or of the home folder: as a pattern, or as the folder itself.
+_EVERYTHING = re.compile(r"(?:(?:\.|~|\$pwd)/)?\*\*(?:/.*)?|(?:\.|~|\$pwd)?/?\*?")
+
+
 def path_source(path: str) -> Source | None:
     """A file or folder that holds what must not leave; `path` may list several, or have unknown parts."""
+    if path and _EVERYTHING.fullmatch(path[:200].lower()):
+        return Source(
+            SourceKind.WORKSPACE, "all files of the home folder" if path[0] == "~" else "all files of the workspace"
+        )
     lowered = _without_globs(path.lower().replace("\\", "/").replace(HOLE, "*"))
     if not any(word in lowered for word in _PATH_WORDS):
         return None

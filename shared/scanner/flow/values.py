@@ -24,6 +24,7 @@ class SourceKind(StrEnum):
     HISTORY = "history"  # of a shell
     AGENT = "agent"  # conversations, memory and settings of an agent
     FILES = "files"  # of the workspace
+    WORKSPACE = "workspace"  # the contents of all of them
     FACTS = "facts"  # about the machine and its user
     DOWNLOAD = "download"  # text from the network: harmless to send, not to run
 

@@ -30,7 +30,7 @@ HOLD_COMMANDS = [
     ("a.code-workspace", f'{{"tasks": {{"tasks": [{{"command": "{STEAL}"}}]}}}}'),
     *(
         (".devcontainer/devcontainer.json", f'{{"{key}": {value}, // once\n}}')
-        for key in ("initializeCommand", "onCreateCommand", "postCreateCommand", "postStartCommand", "postAttachCommand")
+        for key in ("initializeCommand", "onCreateCommand", "postCreateCommand", "postAttachCommand")
         for value in (json.dumps(STEAL), WORDS, f'{{"server": "npm start", "more": {WORDS}}}')
     ),
     # agents
@@ -94,7 +94,7 @@ HOLD_COMMANDS = [
     ("a.desktop", f'[Desktop Entry]\nExec=sh -c "{STEAL}"\n'),
     ("crontab", f"MAILTO=a\n*/5 * * * * {STEAL}\n"),
     ("cron.d/a", f"@reboot root {STEAL}\n"),
-    ("a.plist", f"<key>ProgramArguments</key>\n<array><string>sh</string><string>-c</string><string>{STEAL}</string></array>"),
+    ("a.plist", f"<key>ProgramArguments</key><array>" + "".join(f"<string>{word}</string>" for word in ("sh", "-c", STEAL)) + "</array>"),
     (".gitconfig", f"[alias]\n\tst = status\n\tup = !{STEAL}\n"),
     (".gitconfig", f"[core]\n\tsshCommand = {STEAL}\n"),
     (".envrc", f"{STEAL}\n"),
