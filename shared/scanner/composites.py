@@ -46,7 +46,7 @@ def _co_occurrences(within: str, signals: list[list[Hit]]) -> list[Hit]:
 
 def _is_close(within: str, one: Hit, other: Hit) -> bool:
     if within == "claim":
-        return _is_script(one) and not _is_script(other)
+        return _is_script(one) and other.path.lower().endswith("skill.md")
     if within == "skill":
         return _is_script(one) and _is_script(other)
     if one.path != other.path:

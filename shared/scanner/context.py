@@ -140,7 +140,7 @@ class TextLayout:
 
     @cached_property
     def original_lines(self) -> list[str]:
-        return self._original.split("\n")
+        return self.lines if self._original == self.text else self._original.split("\n")
 
 
 class CommandsLayout(TextLayout):

@@ -55,8 +55,8 @@ def find_directives(hits: Iterable[Hit], texts: Iterable[TextFile], skill: Skill
     candidates = [hit for hit in hits if hit.rule.is_directive and (hit.live or hit.place.kinds == HIDDEN)]
     if not candidates:
         return []
-    by_path = {file.path: file.text for file in texts}
-    lines = {path: by_path[path].split("\n") for path in {hit.path for hit in candidates} if path in by_path}
+    paths = {hit.path for hit in candidates}
+    lines = {file.path: file.layout.lines for file in texts if file.path in paths}
     return [hit for hit in candidates if hit.path in lines and _is_directive(hit, lines[hit.path], skill)]
 
 

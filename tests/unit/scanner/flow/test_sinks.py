@@ -8,6 +8,7 @@ from shared.scanner.flow.values import HOLE, Source, SourceKind, Value, constant
 GITHUB = Source(SourceKind.SECRET, "GITHUB_TOKEN", "github")
 ACME = Source(SourceKind.SECRET, "ACME_API_KEY")
 KEY = Source(SourceKind.CREDENTIAL, "~/.ssh/id_rsa", "ssh")
+WORKSPACE = Source(SourceKind.WORKSPACE, "all files of the workspace")
 FACTS = Source(SourceKind.FACTS, "facts about the machine")
 
 
@@ -26,6 +27,10 @@ def test_the_part_of_an_address_that_carries_a_value_is_its_host_name_or_the_res
         (ACME, "https://api.acme.io/v1", Channel.BODY, False),
         (ACME, "https://sync.fast-notes.dev/in", Channel.BODY, False),
         (ACME, "https://webhook.site/0f3a", Channel.BODY, True),
+        (ACME, "https://evil.fast-notes.dev/in", Channel.BODY, True),
+        (WORKSPACE, "https://sync.fast-notes.dev/in", Channel.BODY, True),
+        (WORKSPACE, "https://sync.fast-notes.dev/a.git", Channel.PUSH, False),
+        (WORKSPACE, "https://my-notes.vercel.app/in", Channel.BODY, False),
         (KEY, "https://sync.fast-notes.dev/in", Channel.BODY, True),
         (KEY, f"https://{HOLE}/in", Channel.BODY, True),
         (KEY, "http://localhost:9000/", Channel.BODY, False),
