@@ -7,7 +7,7 @@ from html import unescape
 from typing import NamedTuple
 
 
-class Command(NamedTuple):
+class ListedCommand(NamedTuple):
     line: int
     text: str
     language: str = ""  # of syntax.LANGUAGES; empty for the shell
@@ -25,9 +25,9 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def whole(text: str) -> Iterator[Command]:
+def whole(text: str) -> Iterator[ListedCommand]:
     """A script of the shell without a name that says so."""
-    yield Command(1, text)
+    yield ListedCommand(1, text)
 
 
 _MAKE_VARIABLE = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*([:?!]?:?=)[ \t]*(.*)$")
@@ -36,7 +36,7 @@ _MAKE_USE = re.compile(r"\$\(([A-Za-z_]\w*)\)|\{\{[ \t]{0,9}([A-Za-z_]\w*)[ \t]{
 _RULE_COMMAND = re.compile(r"^[\w.%/$() -]{1,200}::?[^=;#]{0,400};(.*)$")
 
 
-def of_makefile(text: str) -> Iterator[Command]:
+def of_makefile(text: str) -> Iterator[ListedCommand]:
     """Recipes of make or just as one script, with the variables as variables of the shell."""
     lines = []
     continued = False
@@ -49,7 +49,7 @@ def of_makefile(text: str) -> Iterator[Command]:
         else:
             rule = _RULE_COMMAND.match(line)
             lines.append(_of_make(rule[1].lstrip("\t @-")) if rule else "")
-    yield Command(1, "\n".join(lines))
+    yield ListedCommand(1, "\n".join(lines))
 
 
 def _assignment(name: str, sign: str, value: str) -> str:
@@ -82,7 +82,7 @@ _HEALTH_COMMAND = re.compile(r"CMD\s+", re.IGNORECASE)
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh", "ksh")
 
 
-def of_dockerfile(text: str) -> Iterator[Command]:
+def of_dockerfile(text: str) -> Iterator[ListedCommand]:
     """As one script, in which every instruction has the lines that it has in the file."""
     rows = text.split("\n")
     image = _Image()
@@ -95,7 +95,7 @@ def of_dockerfile(text: str) -> Iterator[Command]:
         body = _body(rows, end, here[1]) if here else []
         translated = image.translate(instruction, body).split("\n")[: end - start + len(body)]
         lines += translated + [""] * (end - start + len(body) - len(translated))
-    yield Command(1, "\n".join(lines))
+    yield ListedCommand(1, "\n".join(lines))
 
 
 def _end_of_instruction(rows: list[str], start: int) -> int:
@@ -191,7 +191,7 @@ _SETTING_KEYS = {
 _UNIT_MARKS = "-@+!:|"
 
 
-def of_settings(text: str) -> Iterator[Command]:
+def of_settings(text: str) -> Iterator[ListedCommand]:
     """Units of systemd, entries of a desktop, git, npm, tox and supervisor: `key = command`, with what is indented."""
     rows = text.split("\n")
     at = 0
@@ -204,7 +204,7 @@ def of_settings(text: str) -> Iterator[Command]:
             at += 1
         if match and (match[2].startswith(("!", '"!')) or _is_command_setting(match[1].lower())):
             value = _unquoted(match[2].strip()).lstrip(_UNIT_MARKS)
-            yield Command(start + 1, "\n".join([value, *rows[start + 1 : at]]).replace("%h", "$HOME"))
+            yield ListedCommand(start + 1, "\n".join([value, *rows[start + 1 : at]]).replace("%h", "$HOME"))
 
 
 def _is_command_setting(key: str) -> bool:
@@ -213,24 +213,25 @@ def _is_command_setting(key: str) -> bool:
 
 _FIELD = r"[\d*/,A-Za-z?#-]{1,40}"
 _SCHEDULED = re.compile(rf"^[ \t]*(?:@[a-z]{{4,10}}|(?:{_FIELD}[ \t]+){{4}}{_FIELD})[ \t]+(.*)$")
+_ASSIGNMENT = re.compile(r"^[A-Za-z_]\w{0,80}[ \t]{0,9}=")
 _USER = re.compile(r"(?:root|nobody|www-data|ubuntu|admin|daemon|\$USER)[ \t]+")
 
 
-def of_crontab(text: str) -> Iterator[Command]:
+def of_crontab(text: str) -> Iterator[ListedCommand]:
     lines = []
     for line in text.split("\n"):
         match = _SCHEDULED.match(line)
-        command = match[1] if match else line if re.match(r"[A-Za-z_]\w*[ \t]*=", line) else ""
+        command = match[1] if match else line if _ASSIGNMENT.match(line) else ""
         user = _USER.match(command)
         lines.append(command[user.end() :] if user else command)
-    yield Command(1, "\n".join(lines))
+    yield ListedCommand(1, "\n".join(lines))
 
 
 _PLIST_KEY = re.compile(r"<key>\s*+Program(Arguments)?\s*+</key>")
 _PLIST_TEXT = re.compile(r"<string>([^<]{0,8000})</string>")
 
 
-def of_property_list(text: str) -> Iterator[Command]:
+def of_property_list(text: str) -> Iterator[ListedCommand]:
     at = 0
     while match := _PLIST_KEY.search(text, at):
         end = text.find("</array>" if match[1] else "</string>", match.end())
@@ -238,22 +239,25 @@ def of_property_list(text: str) -> Iterator[Command]:
             return
         at = end + len("</array>")
         words = [unescape(word) for word in _PLIST_TEXT.findall(text[match.end() : at + 1])]
-        yield Command(text.count("\n", 0, match.start()) + 1, as_command(words))
+        yield ListedCommand(text.count("\n", 0, match.start()) + 1, as_command(words))
 
 
 _PROCESS = re.compile(r"^[\w-]{1,60}:[ \t]+(.*)$", re.MULTILINE)
 
 
-def of_procfile(text: str) -> Iterator[Command]:
+def of_procfile(text: str) -> Iterator[ListedCommand]:
     for match in _PROCESS.finditer(text):
-        yield Command(text.count("\n", 0, match.start()) + 1, match[1])
+        yield ListedCommand(text.count("\n", 0, match.start()) + 1, match[1])
 
 
 # A step of Jenkins: sh '…', sh(script: "…"), sh """…""".
-_STEP = re.compile(r"\b(sh|bat|powershell|pwsh)\b[ \t]*\(?[ \t]*(?:[\w, :]{0,80}script[ \t]*:[ \t]*)?(\"\"\"|'''|\"|')")
+_STEP = re.compile(
+    r"\b(sh|bat|powershell|pwsh)\b[ \t]{0,9}\(?[ \t]{0,9}(?:[\w, :]{0,80}?script[ \t]{0,9}:[ \t]{0,9})?"
+    r"(\"\"\"|'''|\"|')"
+)
 
 
-def of_pipeline(text: str) -> Iterator[Command]:
+def of_pipeline(text: str) -> Iterator[ListedCommand]:
     at = 0
     while match := _STEP.search(text, at):
         end = text.find(match[2], match.end())
@@ -261,7 +265,7 @@ def of_pipeline(text: str) -> Iterator[Command]:
             return
         at = end + len(match[2])
         language = "powershell" if match[1] in ("powershell", "pwsh") else ""
-        yield Command(text.count("\n", 0, match.end()) + 1, text[match.end() : end], language)
+        yield ListedCommand(text.count("\n", 0, match.end()) + 1, text[match.end() : end], language)
 
 
 _RUN = re.compile(
@@ -271,16 +275,16 @@ _RUN = re.compile(
 )
 
 
-def of_yaml_lines(text: str) -> Iterator[Command]:
+def of_yaml_lines(text: str) -> Iterator[ListedCommand]:
     """What is no YAML, such as a template of it."""
     for match in _RUN.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
         if match.group(2) is None:
             end = text.find("\n", match.end())
             command = text[match.end() : len(text) if end < 0 else end].strip()
-            yield Command(line, _unquoted(command))
+            yield ListedCommand(line, _unquoted(command))
         else:
-            yield Command(line + 1, _block(text, match.end() + 1, len(match.group(1))))
+            yield ListedCommand(line + 1, _block(text, match.end() + 1, len(match.group(1))))
 
 
 def _block(text: str, start: int, indent: int) -> str:
@@ -304,10 +308,10 @@ _TOML = re.compile(
 )
 
 
-def of_toml_lines(text: str) -> Iterator[Command]:
+def of_toml_lines(text: str) -> Iterator[ListedCommand]:
     section = ""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("["):
             section = line.lower()
         elif ("script" in section or "task" in section or "hook" in section) and (match := _TOML.match(line)):
-            yield Command(number, _unquoted(match.group(1)))
+            yield ListedCommand(number, _unquoted(match.group(1)))

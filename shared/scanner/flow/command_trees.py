@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from shared.scanner.flow.command_lines import Command, as_command, of_toml_lines, of_yaml_lines
+from shared.scanner.flow.command_lines import ListedCommand, as_command, of_toml_lines, of_yaml_lines
 
 MAX_NESTING = 40
 MAX_YAML = 100_000
@@ -47,7 +47,7 @@ _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*+"?)|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(
 _LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*+"?)|,(?=\s*+[}\]])')
 
 
-class _Found(NamedTuple):
+class _FoundCommand(NamedTuple):
     first: str  # as it is written: what says on which line it begins
     text: str
     language: str = ""
@@ -65,7 +65,7 @@ def may_hold_commands(text: str) -> bool:
     return any(key in text for key in _SHOWN)
 
 
-def of_json(text: str) -> Iterator[Command]:
+def of_json(text: str) -> Iterator[ListedCommand]:
     yield from _located(commands_of_tree(_json(text)), text)
 
 
@@ -86,7 +86,7 @@ def without_comments(text: str) -> str:
     return _LAST_COMMA.sub(lambda found: found[1] or "", text)
 
 
-def of_toml(text: str) -> Iterator[Command]:
+def of_toml(text: str) -> Iterator[ListedCommand]:
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError):
@@ -95,16 +95,16 @@ def of_toml(text: str) -> Iterator[Command]:
         yield from _located(commands_of_tree(tables), text)
 
 
-def of_yaml(text: str) -> Iterator[Command]:
+def of_yaml(text: str) -> Iterator[ListedCommand]:
     documents = _yaml_documents(text) if len(text) <= MAX_YAML else None
     if documents is None:
         yield from of_yaml_lines(text)
         return
     for found in commands_of_tree(documents):
-        yield Command(getattr(found.first, "line", 1), found.text, found.language)
+        yield ListedCommand(getattr(found.first, "line", 1), found.text, found.language)
 
 
-def _located(commands: Iterable[_Found], text: str) -> Iterator[Command]:
+def _located(commands: Iterable[_FoundCommand], text: str) -> Iterator[ListedCommand]:
     """With the line on which each begins, as far as it is written there without an escape."""
     at, line = 0, 1
     for command in commands:
@@ -112,19 +112,19 @@ def _located(commands: Iterable[_Found], text: str) -> Iterator[Command]:
         if start > at:
             line += text.count("\n", at, start)
             at = start
-        yield Command(line, command.text, command.language)
+        yield ListedCommand(line, command.text, command.language)
 
 
-def commands_of_tree(node: Any, key: str = "", language: str = "", depth: int = 0) -> Iterator[_Found]:
+def commands_of_tree(node: Any, key: str = "", language: str = "", depth: int = 0) -> Iterator[_FoundCommand]:
     """`key`: under which the node stands, if it names commands."""
     if isinstance(node, str):
         if key and len(node) > 3:
-            yield _Found(node, str(node), _LANGUAGES.get(key, language))
+            yield _FoundCommand(node, str(node), _LANGUAGES.get(key, language))
     elif depth > MAX_NESTING:
         return
     elif isinstance(node, list):
         if _is_one_command(node, key):
-            yield _Found(node[0], _words_of(node), language)
+            yield _FoundCommand(node[0], _words_of(node), language)
         else:
             for item in node:
                 yield from commands_of_tree(item, key, language, depth + 1)
@@ -145,7 +145,7 @@ def _words_of(node: list[Any]) -> str:
     return as_command(words)
 
 
-def _of_mapping(pairs: list[tuple[Any, Any]], key: str, language: str, depth: int) -> Iterator[_Found]:
+def _of_mapping(pairs: list[tuple[Any, Any]], key: str, language: str, depth: int) -> Iterator[_FoundCommand]:
     named = {name.lower(): value for name, value in pairs if isinstance(name, str)}
     language = _language_said(named, language)
     for name in sorted(_VARIABLES & named.keys()):
@@ -158,7 +158,7 @@ def _of_mapping(pairs: list[tuple[Any, Any]], key: str, language: str, depth: in
             yield from _joined(named[what], named[given], language)
             break
     if not read and isinstance(args := named.get("args"), list) and args and _is_c_option(args[0]):
-        yield _Found(args[0], "sh " + _words_of(args), language)  # the program is the image's
+        yield _FoundCommand(args[0], "sh " + _words_of(args), language)  # the program is the image's
     for name, value in named.items():
         if name not in read:
             yield from commands_of_tree(value, _key_below(name, value, key), language, depth + 1)
@@ -180,11 +180,11 @@ def _is_c_option(word: Any) -> bool:
     return isinstance(word, str) and _C_OPTION.match(word) is not None
 
 
-def _joined(what: str | list[Any], given: str | list[Any], language: str) -> Iterator[_Found]:
+def _joined(what: str | list[Any], given: str | list[Any], language: str) -> Iterator[_FoundCommand]:
     first = next((word for word in ([what] if isinstance(what, str) else what) if isinstance(word, str)), "")
     if first:
         parts = (str(part) if isinstance(part, str) else _words_of(part) for part in (what, given))
-        yield _Found(first, " ".join(parts), language)
+        yield _FoundCommand(first, " ".join(parts), language)
 
 
 def _language_said(named: dict[str, Any], language: str) -> str:
@@ -196,7 +196,7 @@ def _language_said(named: dict[str, Any], language: str) -> str:
     return "script" if isinstance(action, str) and "github-script@" in action else language
 
 
-def _variables(node: Any) -> Iterator[_Found]:
+def _variables(node: Any) -> Iterator[_FoundCommand]:
     """Those that are set to another one, which may be a secret: `env: {A: ${{ secrets.B }}}`."""
     if isinstance(node, list):
         pairs = [item.partition("=")[::2] for item in node if isinstance(item, str)]
@@ -206,7 +206,7 @@ def _variables(node: Any) -> Iterator[_Found]:
         if isinstance(name, str) and isinstance(value, str) and "$" in value and name.isidentifier():
             plain = _REFERENCE.sub(r"${\1}", value)
             if _ASSIGNABLE.match(plain):
-                yield _Found(value, f'export {name}="{plain}"')
+                yield _FoundCommand(value, f'export {name}="{plain}"')
 
 
 _END = object()

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from shared.scanner.flow.command_lines import (
-    Command,
+    ListedCommand,
     of_crontab,
     of_dockerfile,
     of_makefile,
@@ -27,7 +27,7 @@ from shared.scanner.flow.values import UNKNOWN, Value
 
 MAX_COMMANDS = 200
 _SECRET = re.compile(r"\$\{\{\s{0,5}(?:secrets|env|vars)\.(\w{1,80})\s{0,5}\}\}")
-Reader = Callable[[str], Iterator[Command]]
+Reader = Callable[[str], Iterator[ListedCommand]]
 _NAMES: tuple[tuple[Reader, str], ...] = (
     (of_makefile, "makefile gnumakefile justfile .justfile"),
     (of_dockerfile, "dockerfile containerfile"),
