@@ -227,7 +227,7 @@ def of_crontab(text: str) -> Iterator[ListedCommand]:
     yield ListedCommand(1, "\n".join(lines))
 
 
-_PLIST_KEY = re.compile(r"<key>\s*+Program(Arguments)?\s*+</key>")
+_PLIST_KEY = re.compile(r"<key>\s{0,9}Program(Arguments)?\s{0,9}</key>")
 _PLIST_TEXT = re.compile(r"<string>([^<]{0,8000})</string>")
 
 

@@ -43,8 +43,8 @@ _C_OPTION = re.compile(r"-[a-z]{0,4}c\Z")
 _ASSIGNABLE = re.compile(r"[\w${}./:@ -]{1,300}\Z")
 _REFERENCE = re.compile(r"\$\{\{\s{0,5}(?:secrets|env|vars)\.(\w{1,80})\s{0,5}\}\}")
 # A string, closed or not, and the comments of JSON as editors write it.
-_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*+"?)|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?')
-_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*+"?)|,(?=\s*+[}\]])')
+_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?')
+_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[}\]])')
 
 
 class _FoundCommand(NamedTuple):
