@@ -79,7 +79,8 @@ def is_trusted_command(command: str, entries: tuple[str, ...]) -> bool:
 
 
 def is_listed(address: str, entries: tuple[str, ...]) -> bool:
-    """`example.org` lists that host and no other; `example.org/team` the paths whose first segment is `team`."""
+    """`example.org` lists that host and no other; `example.org/team` the paths whose first segment is `team`;
+    `*.example` every host under that name."""
     scheme, _, rest = address.lower().partition("://")
     authority, path = _split(rest.rstrip("."))
     match = _AUTHORITY.match(authority)
@@ -118,7 +119,7 @@ def _split(rest: str) -> tuple[str, str]:
 
 def _lists(entry: str, host: str, path: str, whole: str) -> bool:
     name, _, prefix = entry.partition("/")
-    if host != name:
+    if host != name and not (name.startswith("*.") and host.endswith(name[1:])):
         return False
     if not prefix:
         return True

@@ -16,7 +16,7 @@ from shared.scanner.trust import OTHER_SOURCE, is_trusted_command
 
 PIPED, SAVED = "RC-PIPE-SHELL", "RC-DOWNLOAD-RUN-LATER"
 VOUCHED = {PIPED: "RC-PIPE-SHELL-VOUCHED", SAVED: "RC-DOWNLOAD-VOUCHED"}
-RELEASE = re.compile(r"https://github\.com/[\w-]{1,40}/[\w.-]{1,100}/releases/download/")
+RELEASE = re.compile(r"https://github\.com/[\w-]{1,40}/[\w.-]{1,100}/releases/(?:latest/)?download/")
 # One fetch of one address with harmless options, into one shell. Anything else may run something else.
 PLAIN = re.compile(
     r"\b(?:curl|wget)(?:\s+(?:-[a-z]{1,6}-?|--(?:proto|tlsv1\.\d|silent|fail|location|show-error)(?:[ =]'?=?https'?)?"

@@ -102,9 +102,9 @@ def test_the_comments_of_a_page_for_browsers_are_text() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        '# dependencies = ["notes @ https://notes.example.net/notes.whl"]',
+        '# dependencies = ["notes @ https://notes.fast-notes.dev/notes.whl"]',
         '# dependencies = ["notes @ git+https://github.com/example-stranger/notes"]',
-        '# url = "https://pkgs.example.net/simple"',
+        '# url = "https://pkgs.fast-notes.dev/simple"',
     ],
 )
 def test_what_a_comment_has_a_runner_install_counts(line: str) -> None:
