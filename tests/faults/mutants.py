@@ -27,7 +27,7 @@ from tests.faults.test_model import PROFILES
 
 LONGEST = 300.0  # seconds, for one guard
 LONGEST_OF_ALL = 1200.0  # for the tests of all guards together
-LONGEST_WAIT = 20.0  # where a test waits for ever without its guard: then it has noticed
+LONGEST_WAIT = 10.0  # more than with every guard on, where a test waits for ever without its guard: then it has noticed
 OPTIONS = ["-q", "--assert=plain", "--tb=short", "-p", "no:unraisableexception", "-p", "no:cacheprovider"]
 
 Switch = Callable[[], AbstractContextManager[None]]
@@ -35,10 +35,10 @@ Switch = Callable[[], AbstractContextManager[None]]
 
 def main(names: Sequence[str]) -> int:
     guards = [guard for guard in (*GUARDS, *ATTACK_GUARDS) if not names or guard.name in names]
-    _check_with_every_guard_on(guards)
+    seconds = _check_with_every_guard_on(guards)
     print("| guard switched off | missed by |\n|---|---|", flush=True)
     missed_by: dict[str, list[str]] = {}
-    for guard, by in _with_each_off(guards):
+    for guard, by in _with_each_off(guards, seconds):
         missed_by[guard.name] = by
         print(f"| {guard.name} | {', '.join(map(_name, by)) or '**nothing**'} |", flush=True)
     checked = [row for row in rows() if set(row.guards) <= set(missed_by)]
@@ -74,25 +74,34 @@ def _tests_of(guard: Guard) -> list[str]:
     return list(dict.fromkeys([*of_rows, *guard.tests]))
 
 
-def _check_with_every_guard_on(guards: Sequence[Guard]) -> None:
-    """Otherwise a failure would say nothing about a guard."""
+def _check_with_every_guard_on(guards: Sequence[Guard]) -> Mapping[str, float]:
+    """Otherwise a failure would say nothing about a guard. Returns the seconds that each test took."""
     tests = list(dict.fromkeys(test for guard in guards for test in _tests_of(guard)))
-    runs = {"the tests": partial(_failing, tests, nullcontext)}
+    runs = {"the tests": partial(_results_of, tests, nullcontext)}
     if not all(map(_tests_of, guards)):
         runs["the model"] = partial(_noticed_by_model, nullcontext)
-    for run, failing in in_processes(runs, dict.fromkeys(runs, LONGEST_OF_ALL)):
-        assert failing == [], f"With every guard on, {run} must pass: {failing}"
+    outcomes = dict(in_processes(runs, dict.fromkeys(runs, LONGEST_OF_ALL)))
+    assert outcomes.get("the model", []) == [], f"With every guard on, the model must pass: {outcomes['the model']}"
+    outcome = outcomes["the tests"]
+    assert isinstance(outcome, tuple), f"With every guard on, the tests must end: {outcome}"
+    failing, seconds = outcome
+    assert failing == [], f"With every guard on, the tests must pass: {failing}"
+    return seconds
 
 
-def _with_each_off(guards: Sequence[Guard]) -> Iterator[tuple[Guard, list[str]]]:
+def _with_each_off(guards: Sequence[Guard], seconds: Mapping[str, float]) -> Iterator[tuple[Guard, list[str]]]:
     """Each guard, and who missed it. In processes of their own: without a guard a test may leave anything behind."""
     by_name = {guard.name: guard for guard in guards}
-    longest = {guard.name: LONGEST_WAIT if guard.hangs else LONGEST for guard in guards}
+    longest = {guard.name: _longest(guard, seconds) for guard in guards}
     for name, outcome in in_processes({guard.name: partial(_missed_by, guard) for guard in guards}, longest):
         guard = by_name[name]
         missed_by = _tests_of(guard) if guard.hangs and isinstance(outcome, TookTooLong) else outcome
         assert isinstance(missed_by, list), f"{name}: {outcome}"
         yield guard, missed_by
+
+
+def _longest(guard: Guard, seconds: Mapping[str, float]) -> float:
+    return LONGEST_WAIT + 3 * sum(seconds[test] for test in _tests_of(guard)) if guard.hangs else LONGEST
 
 
 def _missed_by(guard: Guard) -> list[str]:
@@ -118,14 +127,19 @@ def _first_line(noticed: BaseException) -> str:
 
 
 def _failing(tests: Sequence[str], switch: Switch) -> list[str]:
+    return _results_of(tests, switch)[0]
+
+
+def _results_of(tests: Sequence[str], switch: Switch) -> tuple[list[str], dict[str, float]]:
+    """Which failed, and how many seconds each took."""
     if not tests:  # pytest would run all there are
-        return []
+        return [], {}
     results, output = Results(switch), StringIO()
     with redirect_stdout(output), redirect_stderr(output):
         pytest.main([*OPTIONS, *tests], plugins=[results])
-    not_run = set(tests) - results.ran
+    not_run = set(tests) - set(results.seconds)
     assert not not_run, f"These tests could not be run: {not_run}\n{output.getvalue()[-3000:]}"
-    return [test for test in tests if test in results.failed]
+    return [test for test in tests if test in results.failed], results.seconds
 
 
 class Results:
@@ -133,7 +147,7 @@ class Results:
 
     def __init__(self, switch: Switch) -> None:
         self._switched = switch()
-        self.ran: set[str] = set()
+        self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -147,9 +161,10 @@ class Results:
             pytest.skip("One failing case of a test is enough.")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.ran.add(_test_of(report.nodeid))
+        test = _test_of(report.nodeid)
+        self.seconds[test] = self.seconds.get(test, 0) + report.duration
         if report.failed:
-            self.failed.add(_test_of(report.nodeid))
+            self.failed.add(test)
 
 
 def _test_of(nodeid: str) -> str:

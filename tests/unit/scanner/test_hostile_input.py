@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.scanner import matching, scan_skill
+from shared.scanner import matching, scan, scan_skill
 from shared.scanner.file_text import text_of, unix_lines
 from shared.scanner.inventory import MAX_FILES
+from shared.scanner.matching import Deadline, Hit, TextFile
 from shared.scanner.report import Verdict
 
 HEADER = b"---\nname: example\ndescription: An example.\n---\n"
@@ -119,13 +120,21 @@ def test_running_out_of_time_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.requirement("R36")
 def test_three_large_skills_at_once_get_the_verdicts_they_get_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Together they take three times as long; each has twice the CPU time that it takes alone."""
+    """Others have the processor for as long as each may compute: waiting for it is no part of that time."""
     page = b"Some words about `tools` and a link https://example.org/x\n" * 500
     skills = [{"SKILL.md": HEADER, **{f"{part}.md": b"%d\n" % n + page for part in range(4)}} for n in range(3)]
-    started = time.thread_time()
     alone = [scan_skill(files) for files in skills]
-    taken = (time.thread_time() - started) / len(skills)
-    monkeypatch.setattr("shared.scanner.scan.CPU_SECONDS", 2 * taken)
+    started = time.thread_time()
+    assert scan_skill(skills[0]) == alone[0]
+    most = 5 * (time.thread_time() - started)  # the first scan of a process takes ten times as long
+    monkeypatch.setattr("shared.scanner.scan.CPU_SECONDS", most)
+    find_hits = scan.find_hits
+
+    def find_after_others(file: TextFile, deadline: Deadline) -> list[Hit]:
+        time.sleep(most if file.path == "SKILL.md" else 0)
+        return find_hits(file, deadline)
+
+    monkeypatch.setattr("shared.scanner.scan.find_hits", find_after_others)
     with ThreadPoolExecutor(len(skills)) as threads:
         assert list(threads.map(scan_skill, skills)) == alone
 

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+import time
 import traceback
 import uuid
 from dataclasses import replace
@@ -299,6 +300,15 @@ async def test_a_batch_with_one_fault_returns_just_that_message(env):
     assert (await record(env, good)).state == State.PUBLISHED
 
 
+async def time_of_one(env):
+    """On this machine, with what runs beside. The first scan of a process takes longer than the next."""
+    for slug in ("first", "second"):
+        submission = await submitted(env, a_bundle(slug))
+        started = time.monotonic()
+        await consume(env, an_sqs_record(submission.id))
+    return timedelta(seconds=time.monotonic() - started)
+
+
 @pytest.mark.requirement("R23")
 async def test_one_record_hangs_and_its_siblings_finish(env):
     good, hanging = await submitted(env), await submitted(env, a_bundle("hanging"))
@@ -312,9 +322,8 @@ async def test_one_record_hangs_and_its_siblings_finish(env):
     content = Hangs()
     content.files = env.content.files
     slow = an_sqs_record(hanging.id)
-    answer = await builders.consume(
-        [an_sqs_record(good.id), slow], replace(env, content=content), "worker", timedelta(seconds=1)
-    )
+    enough = 30 * await time_of_one(env)
+    answer = await builders.consume([an_sqs_record(good.id), slow], replace(env, content=content), "worker", enough)
     assert answer == {"batchItemFailures": [{"itemIdentifier": slow["messageId"]}]}
     assert (await record(env, good)).state == State.PUBLISHED
     after = await record(env, hanging)
