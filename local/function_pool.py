@@ -198,7 +198,7 @@ def function_environment(function: Function, config: Config, endpoint: str, regi
 
 
 def _key_files(function: Function, config: Config) -> dict[str, str]:
-    """Of the keys that only some functions are given."""
+    """Of the keys that only some functions get."""
     files = {
         "SESSION_SECRET": config.session_secret,
         "OWNER_SESSION_SECRET": config.owner_session_secret,

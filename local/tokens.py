@@ -1,5 +1,5 @@
 """Secrets of the local platform, in LOCAL_DIR/secrets.json as the functions read them; admin tokens only as hashes. The
-key of admin sessions is in a file of its own, which only the admin pages are given, and so are the key of owners'
+key of admin sessions is in a separate file, which only the admin pages get, and so are the key of owners'
 sessions, for their pages, and that of receipts, for the functions that publish."""
 
 import fcntl

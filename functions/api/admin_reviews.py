@@ -48,14 +48,15 @@ async def show(request: Request) -> Answer:
 
 @operation("Claim a submission for review", gives=ReviewClaim, role="reviewer", refuses=(404, 409))
 async def claim(request: Request, body: ClaimRequest, by: AdminToken) -> Answer:
-    """For 15 minutes; claim it again to extend that. Until then a decision of anybody else is refused (409 `claimed`,
-    with who and until when). A decision ends the claim. `takeOver` takes it from another reviewer."""
+    """For 15 minutes; claim it again to extend that. Until then a decision by another reviewer is refused (409
+    `claimed`, with the holder and the end of the claim). A decision ends the claim. `takeOver` takes it from another
+    reviewer."""
     return Answer(await review_claims.claim_review(request.path["id"], by, body.reason, body.take_over))
 
 
 @operation("Release a claim", gives=Released, role="reviewer", refuses=(404, 409))
 async def release(request: Request, body: WithReason, by: AdminToken) -> Answer:
-    """409 `nothing_to_change` if nobody holds it, `claimed` if another reviewer does."""
+    """409 `nothing_to_change` if it is not claimed, `claimed` if another reviewer holds it."""
     await review_claims.release_review(request.path["id"], by, body.reason)
     return Answer(Released(request.path["id"], True))
 

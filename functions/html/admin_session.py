@@ -50,7 +50,7 @@ DONE = {
     "unblock": "Unblocked.",
     "requeue": "Requeued.",
     "dequeue": "Removed from the queue.",
-    "claim": "Claimed. Nobody else can decide it until your claim ends.",
+    "claim": "Claimed. No one else can decide on it until your claim ends.",
     "take-over": "You took over the claim.",
     "release": "Claim released.",
     "note": "Note added. Only reviewers see it.",

@@ -1,4 +1,4 @@
-"""The API reference, rendered from the OpenAPI document: /docs for everybody, /docs/admin for operators. Each
+"""The API reference, rendered from the OpenAPI document: /docs for the public, /docs/admin for operators. Each
 operation is on one of the two pages, once, under its longest address."""
 
 import json

@@ -14,7 +14,7 @@ async def get_evidence(submission: Submission) -> tuple[Receipt | None, dict[str
 
 
 async def get_public_evidence(submission: Submission) -> tuple[Receipt | None, dict[str, bytes]]:
-    """Of blocked content the excerpts of the findings alone: its author must know what it was blocked for, and nobody
+    """For blocked content only the excerpts of the findings: its author must know why it was blocked, and nobody
     else needs the lines around it."""
     return await asyncio.gather(find_receipt(submission), get_public_files(submission))
 

@@ -60,4 +60,4 @@ def _spelled(owner: str, found: SkillPage) -> str:
 
 
 def _no_such_owner() -> NotFound:
-    return NotFound("No skill of this owner is here.")
+    return NotFound("This owner has no skills here.")

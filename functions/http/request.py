@@ -104,7 +104,7 @@ def request_of(event: dict[str, Any]) -> Request:
 
 def _as_the_edge_saw_it(headers: Mapping[str, str], source_ip: str) -> tuple[Mapping[str, str], str]:
     """The client's address comes from the gateway, never from a header, which the client could forge: only from
-    CloudFront's, beside the key that nobody else has. Then the gateway sees CloudFront instead of the client."""
+    CloudFront's, beside the key that only it has. Then the gateway sees CloudFront instead of the client."""
     key, shown = os.environ.get("EDGE_KEY", ""), headers.get("x-edge-key", "")
     if len(key) < SHORTEST_KEY or not is_same(key, shown):
         return headers, source_ip

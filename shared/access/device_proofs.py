@@ -181,7 +181,7 @@ def _client_id() -> str:
 
 def _too_soon(device: Device) -> TooManyRequests:
     wait = max(1, -int((now() - device.next_poll_at).total_seconds() // 1))
-    return TooManyRequests(f"It is too soon to ask GitHub again: wait {wait} s.", "slow_down", retry_after=wait)
+    return TooManyRequests(f"Too soon to ask GitHub again: wait {wait} s.", "slow_down", retry_after=wait)
 
 
 def _no_device() -> Conflict:

@@ -34,7 +34,7 @@ async def take_from_limit(kind: str, ip: str, amount: int = 1) -> Mapping[str, s
 
 
 async def find_holder(ip: str | None) -> str | None:
-    """The name under which an address holds its share of the queue: a keyed hash, so that a record does not tell the
+    """The name under which an address holds its share of the queue: a keyed hash, so that a record does not reveal the
     address. None where limits are off."""
     if ip is None or not get_settings().limits:
         return None

@@ -168,7 +168,7 @@ async def identify_owner(secret: str, ip: str) -> OwnerToken:
 
 
 async def count_owner_action(owner: Owner) -> None:
-    """Everybody with a repository can be an owner, and every action is written to the log that operators read."""
+    """Anyone with a repository can be an owner, and every action is written to the log that operators read."""
     if not get_settings().limits:
         return
     at = now().timestamp()

@@ -1,4 +1,4 @@
-"""Which repositories of an owner were proven, for anyone to see: by whom is not kept here, and tokens are elsewhere."""
+"""Which repositories of an owner were proven, public: by whom is not stored here, and tokens are stored separately."""
 
 from datetime import datetime
 

@@ -64,7 +64,7 @@ async def read_evidence(content_hashes: Iterable[str]) -> Mapping[str, BlockEvid
     keys = {_key(content_hash): content_hash for content_hash in content_hashes}
     read = await get_kv().get_many(keys)
     if read.failed:
-        raise Unavailable("What blocks rested on could not be read.")
+        raise Unavailable("The evidence of blocks could not be read.")
     return {keys[key]: _EVIDENCE.decode(doc) for key, doc in read.found.items()}
 
 

@@ -96,7 +96,7 @@ async def add_block(entry: BlockEntry, also: Sequence[Write] = ()) -> BlockEntry
     try:
         await get_kv().transact(lambda: [put, *also])
     except ConditionFailed as error:
-        raise Conflict("This entry changed at the same moment.", code="changed_meanwhile") from error
+        raise Conflict("This entry has just changed.", code="changed_meanwhile") from error
     return entry
 
 

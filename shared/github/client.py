@@ -364,4 +364,6 @@ def _no_skill(path: str, anomalies: Iterable[Anomaly] = ()) -> Refused:
     if any(anomaly.path == "SKILL.md" and anomaly.kind is AnomalyKind.TOO_LARGE for anomaly in anomalies):
         return Refused("SKILL.md is larger than 1 MB, the most we check.", "skill_too_large")
     where = "at the top of this repository" if path == "." else f"in the folder {path[:200]!r} of this repository"
-    return Refused(f"There is no SKILL.md {where}. A skill is a folder with a SKILL.md at its top.", "no_skill_md")
+    return Refused(
+        f"There is no SKILL.md {where}. A skill is a folder with a SKILL.md at the top level.", "no_skill_md"
+    )

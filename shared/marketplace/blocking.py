@@ -63,7 +63,7 @@ async def published_by_others(name: str, content_hashes: Iterable[str]) -> set[s
     first = {keys[key]: decode_name(doc).lower() for key, doc in read.found.items()}
     others = await read_skills({one for one in first.values() if one != name.lower()}, with_counts=False)
     if read.failed or others.failed:
-        raise Unavailable("Who published this content first could not be read.")
+        raise Unavailable("The first publisher of this content could not be read.")
     return {each for each, one in first.items() if one in others.skills and others.skills[one].is_listed}
 
 

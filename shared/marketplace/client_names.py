@@ -69,8 +69,8 @@ async def find_by_clawhub_slug(slug: str, owner: str | None) -> Skill | None:
 
 
 def marketplace_name(*parts: str) -> str:
-    """Lower-case words joined by hyphens. Where a part is more than one word, a few letters of the hash tell apart what
-    would be one name: `a-b/c` and `a/b-c`. A marketplace with the name of another would replace its plugins."""
+    """Lower-case words joined by hyphens. Where a part is more than one word, a part of the hash
+    distinguishes equal names: `a-b/c` and `a/b-c`. A marketplace with the name of another would replace its plugins."""
     whole = "/".join(parts).lower()
     words = re.sub(r"[^a-z0-9]+", "-", whole).strip("-")
     is_plain = all(_WORD.fullmatch(part) for part in whole.split("/"))

@@ -120,7 +120,7 @@ def new_name_of(name: str, docs: Mapping[Key, str]) -> NewName:
 async def _read_new_name(name: str) -> NewName:
     read = await get_kv().get_many(new_name_keys(name))
     if read.failed:
-        raise Unavailable("Not everything that is known of this name could be read.")
+        raise Unavailable("Some data about this name could not be read.")
     return new_name_of(name, read.found)
 
 

@@ -208,7 +208,7 @@ def _writes(before: Skill, after: Skill, source: str) -> list[Write]:
 
 
 async def _enrol(state: SweepState) -> tuple[SweepState, int]:
-    """Skills that an older release published have nobody watching their repositories yet: some pages of them in a
+    """The repositories of skills that an older release published are not watched yet: some pages of them in a
     tick, in the first half of its time."""
     enrolled = 0
     for _ in range(PAGES_ENROLLED):

@@ -107,8 +107,8 @@ async def _unblock(skill: Skill, reason: str, actor: str, also: Sequence[Write])
     after = unblocked(skill, **tier)
     writes = [*skill_writes(skill, after), *lifting, *cleared, *also]
     if submission is None or submission.state != State.BLOCKED or submission.content_hash != skill.content_hash:
-        told = event_puts(skill_event(after, EventType.RESTORED, now(), "It is no longer blocked."))
-        await transact_change([*writes, *told])
+        events = event_puts(skill_event(after, EventType.RESTORED, now(), "It is no longer blocked."))
+        await transact_change([*writes, *events])
         return submission
     return await _commit(lambda at: _published_again(submission, skill, actor, at, reason, **tier), writes)
 

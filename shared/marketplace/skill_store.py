@@ -275,7 +275,7 @@ async def write_counts(build: Callable[[], Awaitable[list[Write]]]) -> None:
         except ConditionFailed:
             continue
         return
-    raise Unavailable("Too many requests count the same skill at this moment.")
+    raise Unavailable("Too many installs of this skill are being counted right now.")
 
 
 def new_counts(skill: Skill) -> SkillCounts:

@@ -95,9 +95,9 @@ async def answer_appeal(
             await _overturn(submission, receipt, by, text, writes)
         else:
             # Not while a worker holds it: its new content is no matter of this appeal.
-            told = mention_writes(submission, now()) if submission.state in APPEALABLE else []
+            mentions = mention_writes(submission, now()) if submission.state in APPEALABLE else []
             guard = await claim_guard(submission.id, by, ends=False)
-            await get_kv().transact(lambda: [*told, *writes, guard])
+            await get_kv().transact(lambda: [*mentions, *writes, guard])
     except ConditionFailed as error:
         raise changed_meanwhile() from error
     return after
@@ -124,7 +124,7 @@ def _event_of(appeal: Appeal, submission: Submission) -> RepoEvent | None:
 
 def _is_cleared(submission: Submission, receipt: Receipt | None, appeal: Appeal) -> bool:
     """Nothing that decided is left. New content since is another question. A rule that is wrong about one place may be
-    right about the next one, so each counts; and of findings that were not kept, nobody said anything."""
+    right about the next one, so each counts; and no one answered about findings that were not stored."""
     if submission.state not in APPEALABLE or submission.content_hash != appeal.content_hash:
         return False
     right = {_place(point) for point in appeal.overturned}

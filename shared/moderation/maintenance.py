@@ -112,7 +112,7 @@ async def revoke_token(wanted: str, by: AdminToken, why: str, even_mine: bool = 
     try:
         await get_kv().transact(lambda: [put, *remaining, audit])
     except ConditionFailed as error:
-        raise Conflict("The tokens changed at the same moment. Review them again.", code="changed_meanwhile") from error
+        raise Conflict("The tokens have just changed. Review them again.", code="changed_meanwhile") from error
     return revocation
 
 

@@ -49,7 +49,7 @@ async def reopen_cancelled(submission_id: str, owner: Owner, why: str, ip: str |
     submission = await get_owned_submission(submission_id, owner)
     is_cancelled = submission.state == State.DEQUEUED and await _was_moved_by_owner(submission)
     if not is_cancelled:
-        raise Conflict("Only what an owner cancelled can be reopened by an owner.", code="illegal_move")
+        raise Conflict("An owner can only reopen a submission that an owner cancelled.", code="illegal_move")
     sender = await sender_of(submission.sent_by, ip)
     await refuse_when_full(sender)
     await count_skills(sender, 1)

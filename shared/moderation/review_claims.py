@@ -1,4 +1,4 @@
-"""What reviewers do before they decide: claim a submission, so that nobody else decides it meanwhile, and write notes.
+"""What reviewers do before they decide: claim a submission, so that no one else decides it, and write notes.
 
 A decision is refused while another reviewer holds the claim. It checks and ends the claim in its own transaction, so a
 claim that is made at the same moment is either seen or comes too late.
@@ -23,7 +23,7 @@ async def claim_review(submission_id: str, by: AdminToken, why: str, take_over: 
     reason = reason_of(why)
     submission = await get_submission(submission_id)
     if submission.state not in PARKED_STATES:
-        raise Conflict("It awaits no decision, so there is nothing to claim.", code="illegal_move")
+        raise Conflict("It is not waiting for a decision, so it cannot be claimed.", code="illegal_move")
     before, at = await find_claim(submission.id), now()
     is_taken = before is not None and before.is_of_another(by.name, at)
     if before and is_taken and not take_over:
@@ -40,7 +40,7 @@ async def release_review(submission_id: str, by: AdminToken, why: str) -> None:
     submission = await get_submission(submission_id)
     claim = await find_claim(submission.id)
     if claim is None or not claim.is_live(now()):
-        raise Conflict("Nobody has claimed it.", code="nothing_to_change")
+        raise Conflict("It is not claimed.", code="nothing_to_change")
     if claim.by != by.name:
         raise _claimed(claim)
     await _write(claim_deletion(claim), audit_put(by, "release claim", submission.id, reason))
@@ -75,4 +75,4 @@ async def _write(*writes: Write) -> None:
     try:
         await get_kv().transact(lambda: writes)
     except ConditionFailed as error:
-        raise Conflict("Another reviewer changed the claim at this moment. Reload it.", "changed_meanwhile") from error
+        raise Conflict("Another reviewer has just changed the claim. Reload the page.", "changed_meanwhile") from error

@@ -49,7 +49,7 @@ TYPES = {
 
 
 class RepoEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Public facts only: the same that the pages of the submission and of the skill show to everybody."""
+    """Public facts only: the same that the pages of the submission and of the skill show to the public."""
 
     id: str
     type: str

@@ -70,7 +70,7 @@ async def find_targets(events: Iterable[RepoEvent]) -> dict[str, WebhookTarget]:
 
 
 async def get_events_of_owner(owner: Owner, limit: int) -> list[StoredEvent]:
-    """Who registered the name of a repository anew sees no deliveries of the one before."""
+    """The owner of a newly registered name sees no deliveries of the previous repository."""
     events = await get_events_of_repo(owner.repo, limit)
     return [stored for stored in events if stored.event.repo_id in (None, owner.repo_id)]
 

@@ -186,7 +186,7 @@ def _held(what: str, because: str, parked_by: str) -> Ruling:
 
 
 def _say(what: str, because: str) -> str:
-    """The cause first: in a list it is what tells one submission from the next."""
+    """The cause first: in a list it is what distinguishes submissions."""
     return f"{because.rstrip('.')}. {what}." if because else f"{what}."
 
 

@@ -30,7 +30,7 @@ def skeleton(name: str) -> str:
 
 
 def stem(name: str) -> str:
-    """Its skeleton without what anybody may add to it: words, and a number at the end."""
+    """Its skeleton without what anyone could add to it: words, and a number at the end."""
     unnumbered = name.rstrip("0123456789")
     name = unnumbered if len(unnumbered) >= SHORTEST_REST else name
     parts = [part for part in _SEPARATOR.split(name) if part]

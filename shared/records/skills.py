@@ -83,7 +83,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def notice(self) -> str | None:
-        """What clients tell those who install it or have it installed."""
+        """What clients show to users who install it or have it installed."""
         if self.transferred_to:
             return f"This skill has moved to {self.transferred_to}. New versions appear there."
         if self.deprecated is None:

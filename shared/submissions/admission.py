@@ -39,7 +39,7 @@ async def refuse_when_full(sender: Sender) -> Room:
 async def get_room(sender: Sender) -> Room:
     active, held = await get_queue_use(sender.holder)
     if active is None:
-        raise Unavailable("The store does not answer, so nothing can be accepted safely.")
+        raise Unavailable("The store does not respond, so nothing can be accepted safely.")
     return Room(get_settings().max_active - active, get_settings().max_held - held)
 
 

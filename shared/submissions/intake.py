@@ -388,6 +388,6 @@ def _may_reopen(existing: Submission) -> bool:
 
 
 def _may_claim(existing: Submission) -> bool:
-    """A name that nobody works on any more, also where it was removed from the queue or faults have parked it. What is
+    """A name that no one works on any more, also where it was removed from the queue or faults have parked it. What is
     blocked stays that."""
     return existing.state in (State.DEQUEUED, State.ON_HOLD) or _may_reopen(existing)

@@ -159,7 +159,7 @@ def require_usable_page(skill_md: bytes) -> tuple[str, ...]:
 
 def refuse_uploads_where_off() -> None:
     if not get_settings().allow_uploads:
-        raise Forbidden("This platform takes skills from GitHub only. Send `repoUrl` instead.", code="uploads_off")
+        raise Forbidden("This platform accepts skills from GitHub only. Send `repoUrl` instead.", code="uploads_off")
 
 
 def unusable(problems: Sequence[str]) -> str:
@@ -295,7 +295,7 @@ async def find_folder(github: GitHub, place: PinnedRepo, skill_name: str | None)
         return wanted[0].path
     names = [skill.path if skill.path != "." else skill.name for skill in skills]
     if not names:
-        raise Refused("There is no SKILL.md in this repository. A skill is a folder with a SKILL.md at its top.")
+        raise Refused("There is no SKILL.md in this repository. A skill is a folder with a SKILL.md at the top level.")
     listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
     if skill_name:
         raise Unprocessable(

@@ -271,8 +271,8 @@ async def move_submission(
 
 
 def mention_writes(submission: Submission, at: datetime) -> list[Write]:
-    """For a transaction about a submission that moves nothing, such as an appeal: whoever decides about it sees it
-    first, and the pages that follow it are told. The first write fails if the record is another one meanwhile."""
+    """For a transaction about a submission that moves nothing, such as an appeal: the next to decide sees it
+    first, and the pages that follow it are notified. The first write fails if the record has changed meanwhile."""
     mentioned = touch(submission)
     return [_record_put(mentioned), feed_put(msgspec.structs.replace(mentioned.after, updated_at=at))]
 

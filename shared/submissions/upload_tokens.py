@@ -31,7 +31,7 @@ async def rotate_upload_token(submission_id: str, token: str) -> str:
     try:
         await touch_submission(submission, **set_)
     except LostLease as error:
-        raise Conflict("It has changed at this moment. Try again.", code="changed_meanwhile") from error
+        raise Conflict("It has just changed. Try again.", code="changed_meanwhile") from error
     return rotated
 
 

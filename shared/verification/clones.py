@@ -54,7 +54,7 @@ def _strange_hosts(files: Files, publisher: str) -> set[str]:
 
 
 def _shown(host: Host) -> str:
-    """What everybody names, and what leads nowhere, is no difference."""
+    """Well-known and reserved hosts are no difference."""
     if host.kind in (HostKind.KNOWN, HostKind.RESERVED):
         return ""
     return f"{host.name}/{host.owner}" if host.kind is HostKind.FORGE else host.name

@@ -218,7 +218,7 @@ async def _evidence_of(skill: Skill) -> _Evidence:
     keys = [receipt_key(content_hash, rule_set, decided.unscanned) for rule_set in rule_sets]
     read = await get_kv().get_many([*keys, *clearance_keys(skill.name, content_hash)])
     if read.failed:
-        raise Unavailable("What is known of this content could not be read.")
+        raise Unavailable("The data about this content could not be read.")
     receipts = [read_receipt(read.found[key]) for key in dict.fromkeys(keys) if key in read.found]
     clearance = await find_clearance(read.found, skill.name, content_hash, skill.submission_id)
     return _Evidence(submission, decided.unscanned, receipts, clearance)

@@ -138,7 +138,7 @@ async def _read_known(submission: Submission, content_hash: str, unscanned: str)
     alike = [*look_alike_keys(name), *owner_keys(name)]
     read = await get_kv().get_many([*blocks, receipt, *cleared, skill, *new_name_keys(name), first, *alike])
     if read.failed:
-        raise Unavailable("Not everything that is known of this skill could be read.")
+        raise Unavailable("Some data about this skill could not be read.")
     docs = read.found
     return _Known(
         block=worst_entry(docs[key] for key in blocks if key in docs),

@@ -21,7 +21,7 @@ LABELS = {
 NOTES = {
     SKILLS_CLI: "Stays at this version. Leave out the version at the end to follow new ones with `skills update`.",
     CLAUDE_CODE: "Stays at this version. Add `{repository}` instead to follow new ones.",
-    MCP: "Follows the current version: its address names none. Every file of it comes with its digest.",
+    MCP: "Always serves the current version, with a digest for every file.",
 }
 _PACKAGING = {SKILLS_CLI: "tgz", CLAUDE_CODE: "npm", NPM: "npm", CLAWHUB: "zip", DOWNLOAD: "zip"}
 

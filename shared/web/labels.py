@@ -60,12 +60,14 @@ NEXT = {
     S.VENDOR_APPROVED: Next(NO_ACTION, "Available in the marketplace, from a trusted vendor."),
     S.TIER1_FAILED: Next(AUTHOR, "Fix the findings below, then submit again."),
     S.REJECTED: Next(AUTHOR, "Fix the problem above, then submit again."),
-    S.DEQUEUED: Next(ADMIN, "Removed from the queue. An admin can requeue it, and the owner what the owner cancelled."),
+    S.DEQUEUED: Next(
+        ADMIN, "Removed from the queue. An admin can requeue it. If its owner cancelled it, the owner can too."
+    ),
     S.BLOCKED: Next(REVIEWER, "Nothing is published until a reviewer has decided."),
     S.ON_HOLD: Next(REVIEWER, "A reviewer will approve, reject or requeue it."),
     S.RESCAN_REQUIRED: Next(REVIEWER, "The content changed after the scan and must be scanned again."),
 }
-CANCELLED_UPLOAD = Next(AUTHOR, "Upload it again with its upload token to take it back.")
+CANCELLED_UPLOAD = Next(AUTHOR, "Upload it again with its upload token to reopen it.")
 CANCELLED = Next(AUTHOR, "Cancelled by its owner, who can reopen it.")
 SUBMISSION_FLAGS = {
     "accepted": "Submitted",
@@ -80,7 +82,7 @@ SENT_AGAIN = {  # what it means that a submission was there before, by the flag 
     "requeued": "It was submitted before and is verified again. This page follows it.",
     "alreadyVerified": "Exactly this content is published already, so there is nothing new to verify. Change a file "
     "and submit it once more to publish a new version.",
-    "blocked": "This skill is blocked, so what you sent was not queued. The reason is below.",
+    "blocked": "This skill is blocked, so your submission was not queued. The reason is below.",
 }
 SCANS = {  # verdicts of the scanner, the judge and third parties, and the states of a third-party scan
     "PASS": "Passed",

@@ -71,5 +71,5 @@ def _shown(examples: Any) -> list[RuleExample]:
 
 def _text(content: str | bytes) -> str:
     if isinstance(content, bytes):
-        return f"({labels.counted(len(content), 'byte')} that are no text)"
+        return f"({labels.counted(len(content), 'byte')} that are not text)"
     return "\n".join(show_invisible(line) for line in content.strip("\n").split("\n"))

@@ -259,7 +259,7 @@ def _community_advice(community: Community, is_known: bool) -> str:
         "when its reports are resolved" if community.has_confirmed_report else "",
     ]
     parts = ", ".join(filter(None, missing))
-    return f"5 points more each: {parts}." if parts else ""
+    return f"5 more points each: {parts}." if parts else ""
 
 
 def _community_text(skill: Skill, community: Community, is_known: bool) -> str:

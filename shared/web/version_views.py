@@ -87,7 +87,7 @@ def _change_lines(changes: VersionChanges) -> list[ChangeLine]:
         "Added": changes.added,
         "Changed": changes.changed,
         "Removed": changes.removed,
-        "Permissions given up": changes.lost_permissions,
+        "Permissions removed": changes.lost_permissions,
     }
     lines = [ChangeLine(kind, names[:SHOWN], max(0, len(names) - SHOWN)) for kind, names in kinds.items() if names]
     score = [ChangeLine("Score of the scan", [f"{changes.score[0]} → {changes.score[1]}"])] if changes.score else []

@@ -6,7 +6,7 @@ from functions.http.field_docs import Docs, SchemaDocs
 _CONTINUE = ("`cursor` of the previous response, to continue; leave it out to start.", "eyJwIjo1MH0.h7Yq")
 _UNTIL_NULL = ("Send it to continue; null when it is finished.", None)
 _SEEN = ("The `version` you looked at: 409 if the submission has changed since.", 7)
-_FILES = ("Paths of the files the block rests on; without any, those of the scan's findings.", ["scripts/setup.sh"])
+_FILES = ("Paths of the files the block is based on; without any, those of the scan's findings.", ["scripts/setup.sh"])
 _BLOCKED_NAME = ("The skill to block, by full name or by its last part.", "acme/tools/stealer")
 _ENTRY: Docs = {
     "skillName": _BLOCKED_NAME,
@@ -46,7 +46,7 @@ FIELDS: SchemaDocs = {
     },
     "RevokeToken": {"evenMine": ("True: also if it is the token of this request.", False)},
     "StuckList": {
-        "stuck": "Submissions that no worker holds and whose time is over, oldest first.",
+        "stuck": "Overdue submissions that no worker holds, oldest first.",
         "more": ("True: there are more than are listed.", False),
         "paused": ("The pause that is in force; null if the queue runs.", None),
     },
@@ -60,7 +60,7 @@ FIELDS: SchemaDocs = {
         "done": ("What was done.", "requeue"),
     },
     "RecoveryReport": {
-        "found": ("Stuck submissions that this run looked at.", 2),
+        "found": ("Stuck submissions that this run examined.", 2),
         "sentAgain": ("Waiting submissions whose message was sent again.", 1),
         "requeued": ("Submissions of lost workers that wait again.", 1),
         "givenUp": ("Submissions put on hold, or published if decided, after the last attempt.", 0),
@@ -74,7 +74,7 @@ FIELDS: SchemaDocs = {
         "retried": ("Ids of submissions that are verified again.", [SUBMISSION_ID]),
         "failed": ("Ids that could not be read, changed meanwhile, or are in a state that does not allow it.", []),
         "left": ("Matching submissions of this page that were not retried yet.", 0),
-        "more": ("True: there are submissions that were not looked at.", False),
+        "more": ("True: there are submissions that were not examined.", False),
         "cursor": _UNTIL_NULL,
     },
     "LetterList": {"deadLetters": "Newest first."},
@@ -90,16 +90,16 @@ FIELDS: SchemaDocs = {
     },
     "Discarded": {
         "id": ("The dead letter.", "5f2c9b1e-7a31-4f0e-9a58-0c6f1f1f7a10"),
-        "discarded": ("Always true: it is gone.", True),
+        "discarded": ("Always true: it was removed.", True),
     },
     "QueueStatus": {
-        "sweep": "How the check of repositories is doing; null if that could not be read.",
+        "sweep": "The state of the check of repositories; null if it could not be read.",
         "paused": ("The pause that is in force; null if the queue runs.", None),
         "active": ("Submissions that wait or are being verified.", 3),
         "maxActive": ("With this many, new submissions are refused.", 5000),
-        "depth": "Messages in the queue; null if it could not be asked.",
+        "depth": "Messages in the queue; null if the queue could not be read.",
         "deadLetters": ("Messages that wait for an operator; `100+` beyond 100.", 0),
-        "oldest": "For each active state that has any, the submission that is longest in it.",
+        "oldest": "For each active state with submissions, the one that has been in it longest.",
     },
     "Depth": {
         "waiting": ("Messages that a worker could take now.", 2),
@@ -120,7 +120,7 @@ FIELDS: SchemaDocs = {
     "ClaimRequest": {"takeOver": ("True: also if another reviewer has claimed it.", False)},
     "NoteRequest": {"text": ("What other reviewers should know.", "The author answered by mail: it is a test server.")},
     "ReviewState": {
-        "claim": "Who works on it; null if nobody does.",
+        "claim": "The reviewer who works on it; null if no one does.",
         "notes": "Newest first.",
         "moreNotes": ("True: the audit log has older notes.", False),
     },
@@ -153,7 +153,7 @@ FIELDS: SchemaDocs = {
         "rescanned": ("Skills that were scanned under the current rules.", 12),
         "blocked": ("Skills that the current rules block.", []),
         "failed": ("Skills that could not be read or written; a later run tries again.", []),
-        "more": ("True: there are skills that still rest on older rules.", False),
+        "more": ("True: there are skills whose scan is of older rules.", False),
     },
     "Rescanned": {
         "name": ("The skill.", SKILL),
@@ -179,7 +179,10 @@ FIELDS: SchemaDocs = {
         "type": ("What the reader said is wrong.", "malicious"),
         "description": ("What the reader saw.", "scripts/setup.sh uploads the environment to a paste site."),
         "createdAt": ("When it was sent, in UTC.", TIME),
-        "isOpen": ("True until a reviewer has resolved it. An open report lowers the trust score.", True),
+        "isOpen": (
+            "True until a reviewer has resolved it. An open report lowers the trust score once it is confirmed.",
+            True,
+        ),
         "settledBy": ("The name of the token that resolved it; null while it is open.", None),
         "settledAt": ("When it was resolved, in UTC; null while it is open.", None),
         "outcome": ("What the reviewer decided; null while it is open.", None),
@@ -193,7 +196,7 @@ FIELDS: SchemaDocs = {
         "by": ("The name of the token.", "alice"),
         "role": ("The role of the token.", "reviewer"),
         "action": ("What was done.", "approve"),
-        "subject": ("The id or the name of what it was done to.", SUBMISSION_ID),
+        "subject": ("The id or the name of the object of the action.", SUBMISSION_ID),
         "why": ("The reason that was given.", "Checked by hand."),
     },
     "RecountAnswer": {
@@ -211,13 +214,13 @@ FIELDS: SchemaDocs = {
         "cursor": _UNTIL_NULL,
     },
     "Rebuilt": {
-        "checked": ("Records looked at by this request.", 314),
+        "checked": ("Records examined by this request.", 314),
         "missing": ("Entries that were missing and are restored, by index.", {"skills": 1}),
         "failed": ("Records that could not be read.", []),
         "cursor": _UNTIL_NULL,
     },
     "ArtifactsBuilt": {
-        "checked": ("Versions looked at by this request.", 164),
+        "checked": ("Versions examined by this request.", 164),
         "built": ("Versions whose artifacts were missing and are built.", 2),
         "failed": ("Versions that could not be built, as name@version.", []),
         "cursor": _UNTIL_NULL,
@@ -229,7 +232,7 @@ FIELDS: SchemaDocs = {
         "name": ("The name it was created under; the audit log shows it.", "alice"),
         "role": ("`reviewer` or `admin`.", "reviewer"),
         "isYours": ("True for the token of this request.", True),
-        "revoked": ("True: it no longer opens anything.", False),
+        "revoked": ("True: it is no longer accepted.", False),
         "revokedAt": ("When it was revoked, in UTC; null unless it was.", None),
         "revokedBy": ("The name of the token that revoked it; null unless it was.", None),
     },

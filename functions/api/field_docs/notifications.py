@@ -14,7 +14,10 @@ _RUN: Docs = {
     "contentHash": ("Identifies its files; null if none were fetched.", HASH),
     "score": ("0 to 100 from its scan; null if it was not scanned.", 96),
     "publishedVersion": ("The version that it published; null if none.", "1.0.1"),
-    "evidenceKept": ("False if an older release overwrote its record: what is left is shown.", True),
+    "evidenceKept": (
+        "False if an older release overwrote its record: only its history, and what it published, are shown.",
+        True,
+    ),
     "url": ("The permanent address of its page.", f"/submissions/{SUBMISSION_ID}/runs/2"),
 }
 _WEBHOOK: Docs = {
@@ -64,9 +67,9 @@ FIELDS: SchemaDocs = {
         "deliveries": "The last 50 events, the newest first.",
     },
     "SweepStatus": {
-        "tickedAt": ("When repositories were last looked at, in UTC; null before the first time.", TIME),
-        "overdue": ("How many repositories should have been looked at by the end of the last tick.", 0),
+        "tickedAt": ("When repositories were last checked, in UTC; null before the first check.", TIME),
+        "overdue": ("How many repositories were overdue at the end of the last tick.", 0),
         "requestsPerHour": ("How many requests to GitHub are allowed for this; null before the first one.", 1000),
-        "roundMs": ("How long it takes at present until every repository was looked at once.", 79200000),
+        "roundMs": ("How long a round over all repositories takes at present.", 79200000),
     },
 }

@@ -75,7 +75,7 @@ FIELDS: SchemaDocs = {
     "OwnerTokens": {**_REPO, "tokens": "All tokens of the repository, newest first."},
     "TokenRow": {
         **_TOKEN,
-        "isSession": ("True for a browser that signed in by a proof.", False),
+        "isSession": ("True for the session of a browser that proved the repository.", False),
         "revokedAt": ("When it was revoked, in UTC; null if it is valid.", None),
     },
     "OwnedSubmissions": {

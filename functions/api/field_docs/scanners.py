@@ -29,14 +29,14 @@ FIELDS: SchemaDocs = {
     },
     "ScanFile": {
         "path": ("Relative to the skill's folder.", "SKILL.md"),
-        "encoding": ("`utf-8`, or `base64` for what is not text.", "utf-8"),
+        "encoding": ("`utf-8`, or `base64` for binary files.", "utf-8"),
         "content": ("The file in that encoding.", "---\nname: pdf\n---\n"),
     },
     "ResultBody": {
         "status": ("`COMPLETED`, or `FAILED` if you could not scan it.", "COMPLETED"),
         "verdict": ("Required if it is completed. `FAIL` counts against the skill.", "PASS"),
         "score": ("0 to 100, 100 being best.", 90),
-        "criticalCount": ("Critical findings. One blocks the skill at once.", 0),
+        "criticalCount": ("Critical findings. A single one blocks the skill immediately.", 0),
         "summary": ("The result in one sentence; shown on the skill's page.", "No findings."),
         "reportUrl": ("Your report about it, for readers.", "https://scanner.example.com/r/1"),
         "findings": ("What you found; at most 100.", []),

@@ -178,7 +178,7 @@ async def test_the_page_shows_deliveries_with_their_last_error_and_every_dead_en
     shown = (await call(env, "GET /owner", cookies=[cookie])).text
     assert "Last error: the receiver answered 503" in shown
     assert "Last error: the receiver answered 500" in shown  # older than the ten that are shown
-    assert "Not sent again after 12 attempts" in shown
+    assert "Given up after 12 attempts" in shown
     assert "6.6.6" not in shown
 
 

@@ -42,11 +42,11 @@ async def test_many_files_are_named_in_part(env):
     assert "Added: 0.md 1.md 2.md 3.md 4.md 5.md and 3 more" in (await lines(env, first.submission.skill_name))["1.0.1"]
 
 
-async def test_a_permission_that_is_given_up_is_named(env):
+async def test_a_removed_permission_is_named(env):
     first = await published(env, [("run.sh", "curl https://api.example.org/v1/data -o data.json\n")])
     await published(env, [("run.sh", "echo hello\n")], first.upload_token)
     found = await lines(env, first.submission.skill_name)
-    assert any(line.startswith("Permissions given up:") and "api.example.org" in line for line in found["1.0.1"])
+    assert any(line.startswith("Permissions removed:") and "api.example.org" in line for line in found["1.0.1"])
 
 
 async def test_without_a_manifest_the_summary_of_its_publication_is_shown(env):

@@ -139,7 +139,7 @@ async def test_an_appeal_is_answered_by_who_holds_the_claim_and_upholding_keeps_
 
 async def test_a_claim_is_released_by_its_holder_only(env):
     submission = await held(env)
-    with pytest.raises(Conflict, match="Nobody"):
+    with pytest.raises(Conflict, match="not claimed"):
         await within(env, lambda: release_review(submission.id, ROB, WHY))
     await claimed(env, submission)
     with pytest.raises(Conflict, match="rob has claimed"):
@@ -154,7 +154,7 @@ async def test_claims_and_notes_take_a_reviewer_and_something_to_decide(env):
         with pytest.raises(Forbidden):
             await within(env, lambda act=act: act(submission.id, STRANGER, WHY))
     await within(env, lambda: submission_decisions.reject(submission.id, ROB, WHY))
-    with pytest.raises(Conflict, match="awaits no decision"):
+    with pytest.raises(Conflict, match="not waiting for a decision"):
         await claimed(env, submission)
 
 

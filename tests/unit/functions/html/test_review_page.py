@@ -145,7 +145,7 @@ async def test_the_history_of_the_author_is_beside_it(env):
     author = re.search(r'aria-labelledby="author-title">(.*?)</section>', page, re.DOTALL)[1]
     assert ("2 active" in author, "two" in author, "three" in author, "four" in author) == (True, True, True, False)
     upload = await held(env)
-    assert "nothing says by whom" in await page_of(env, await signed_in(env), upload)
+    assert "the author is unknown" in await page_of(env, await signed_in(env), upload)
 
 
 async def test_the_audit_panel_below_every_section_names_skills(env):

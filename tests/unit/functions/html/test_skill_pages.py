@@ -117,7 +117,7 @@ async def test_the_points_of_a_skill_add_up_to_its_trust(env):
     assert int(total) == round(sum(float(earned) for earned, _ in points)) == 40
     assert [int(most) for _, most in points] == [30, 30, 20, 20]
     assert "Submit its public repository instead." in page.text
-    assert "5 points more each: over 90 days old (in 90 days), over 100 installs." in page.text
+    assert "5 more points each: over 90 days old (in 90 days), over 100 installs." in page.text
     assert "Community: never blocked, no confirmed reports, under 90 days old, 0 installs" in page.text
 
 
