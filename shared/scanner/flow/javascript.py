@@ -25,6 +25,7 @@ from shared.scanner.flow.objects import (
     texts_of,
 )
 from shared.scanner.flow.operations import item_of
+from shared.scanner.flow.program_commands import run_code
 from shared.scanner.flow.relevance import may_matter
 from shared.scanner.flow.settings import settings_in
 from shared.scanner.flow.sources import ENVIRONMENT
@@ -259,14 +260,8 @@ def _require(run: Interpreter, call: Call) -> Obj:
 
 def _eval(run: Interpreter, call: Call) -> Obj:
     """A string that is run; a function that is made of one, and called at once or later."""
-    for text in texts_of(call.arguments[-1] if call.arguments else UNKNOWN)[:2]:
-        body = parsed_script(text) if text.strip() else None
-        if body:
-            scope = Scope(run.unit_in(call), call.scope.parent, call.scope.names)
-            run.execute(scope, body)
-            if isinstance(body[-1], ast.Expr):
-                return run.evaluate(scope, body[-1].value)
-    return UNKNOWN
+    texts = texts_of(call.arguments[-1] if call.arguments else UNKNOWN)[:2]
+    return run_code(run, (parsed_script(text) for text in texts if text.strip()), call)
 
 
 def _later(run: Interpreter, call: Call) -> Obj:

@@ -23,6 +23,7 @@ from shared.scanner.flow.objects import (
 from shared.scanner.flow.operations import GLIMPSE, store_item
 from shared.scanner.flow.program_commands import run_command
 from shared.scanner.flow.python_files import opened, read_file, write_file
+from shared.scanner.flow.python_library import encoding
 from shared.scanner.flow.values import HOLE, Source, SourceKind, from_source
 
 _DECODERS = {"base64": folding.from_base64, "base64url": folding.from_base64, "hex": folding.from_hex}
@@ -41,14 +42,6 @@ def _drops(run: Interpreter, call: Call) -> Obj:
 
 def _same(run: Interpreter, call: Call) -> Obj:
     return call.argument(0)
-
-
-def _encoding(step: str) -> Handler:
-    def handler(run: Interpreter, call: Call) -> Obj:
-        origins = merged(*(origins_in(value) for value in call.everything()))
-        return Obj(origins=tuple(origin.then(call.at.step(step)) for origin in origins))
-
-    return handler
 
 
 def _decoding(decode: Callable[[bytes], bytes | str]) -> Handler:
@@ -296,10 +289,10 @@ def _print(run: Interpreter, call: Call) -> Obj:
 
 
 FUNCTIONS = named(
-    (_encoding("base64"), "btoa"),
+    (encoding("base64"), "btoa"),
     (_decoding(folding.from_base64), "atob"),
-    (_encoding("JSON"), "JSON.stringify qs.stringify querystring.stringify"),
-    (_encoding("compressed"), "zlib.gzipSync zlib.deflateSync zlib.brotliCompressSync gzipSync deflateSync"),
+    (encoding("JSON"), "JSON.stringify qs.stringify querystring.stringify"),
+    (encoding("compressed"), "zlib.gzipSync zlib.deflateSync zlib.brotliCompressSync gzipSync deflateSync"),
     (_decoding(folding.inflated), "zlib.gunzipSync zlib.inflateSync gunzipSync inflateSync"),
     (_decoding(folding.unquoted), "decodeURIComponent unescape decodeURI"),
     (_same, "encodeURIComponent encodeURI escape String Promise.resolve promisify util.promisify structuredClone"),

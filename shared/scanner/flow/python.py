@@ -23,7 +23,7 @@ from shared.scanner.flow.objects import (
     text_of,
     texts_of,
 )
-from shared.scanner.flow.program_commands import run_command
+from shared.scanner.flow.program_commands import run_code, run_command
 from shared.scanner.flow.python_files import FILE_FUNCTIONS, FILE_METHODS
 from shared.scanner.flow.python_library import FUNCTIONS, PARTIAL, environment, variable
 from shared.scanner.flow.python_sinks import SINK_METHODS, SINKS, is_request, send_request
@@ -242,14 +242,7 @@ def _method_handler(call: Call) -> Handler | None:
 
 
 def _exec(run: Interpreter, call: Call) -> Obj:
-    for text in texts_of(call.argument(0))[:2]:
-        body = parsed(text)
-        if body:
-            scope = Scope(run.unit_in(call), call.scope.parent, call.scope.names)
-            run.execute(scope, body)
-            if isinstance(body[-1], ast.Expr):
-                return run.evaluate(scope, body[-1].value)
-    return UNKNOWN
+    return run_code(run, (parsed(text) for text in texts_of(call.argument(0))[:2]), call)
 
 
 def _command(run: Interpreter, call: Call) -> Obj:

@@ -68,7 +68,7 @@ def _fact(run: Interpreter, call: Call) -> Obj:
 # Encodings
 
 
-def _encoding(step: str) -> Handler:
+def encoding(step: str) -> Handler:
     def handler(run: Interpreter, call: Call) -> Obj:
         origins = merged(*(origins_in(value) for value in call.everything()))
         return Obj(origins=tuple(origin.then(call.at.step(step)) for origin in origins))
@@ -240,12 +240,12 @@ FUNCTIONS = named(
     (_secret("the clipboard"), "pyperclip.paste"),
     (_secret("cookies of the browser"), "browser_cookie3.chrome browser_cookie3.firefox browser_cookie3.load"),
     (_fact, "socket.gethostname getpass.getuser platform.node platform.platform platform.uname"),
-    (_encoding("base64"), "b64encode urlsafe_b64encode standard_b64encode encodebytes b2a_base64"),
-    (_encoding("encoded"), "b32encode b16encode b85encode a85encode"),
-    (_encoding("hex"), "hexlify b2a_hex"),
-    (_encoding("JSON"), "json.dumps orjson.dumps ujson.dumps msgpack.packb"),
-    (_encoding("serialized"), "pickle.dumps marshal.dumps yaml.dumps"),
-    (_encoding("compressed"), "zlib.compress gzip.compress bz2.compress lzma.compress brotli.compress"),
+    (encoding("base64"), "b64encode urlsafe_b64encode standard_b64encode encodebytes b2a_base64"),
+    (encoding("encoded"), "b32encode b16encode b85encode a85encode"),
+    (encoding("hex"), "hexlify b2a_hex"),
+    (encoding("JSON"), "json.dumps orjson.dumps ujson.dumps msgpack.packb"),
+    (encoding("serialized"), "pickle.dumps marshal.dumps yaml.dumps"),
+    (encoding("compressed"), "zlib.compress gzip.compress bz2.compress lzma.compress brotli.compress"),
     (_decoding(folding.from_base64), "b64decode urlsafe_b64decode standard_b64decode a2b_base64 decodebytes"),
     (_decoding(folding.from_hex), "bytes.fromhex bytearray.fromhex unhexlify a2b_hex"),
     (_decoding(folding.inflated), "zlib.decompress gzip.decompress"),
