@@ -1,8 +1,8 @@
 """The marketplace pages: search with filters in the URL, and a skill with its evidence."""
 
 import asyncio
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -146,13 +146,10 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         similar=[skill_views.skill_view(each, None, now()) for each in similar],
         warnings=report.front_matter.warnings if report else (),
         versions=versions,
-        released_at=next(
-            (one.created_at for one in versions if one.version == found.current_version), found.updated_at
-        ),
+        released_at=_released_at(found, versions),
         security=security,
         health=health,
-        newer_commit=newer.commit,
-        source_path=newer.path,
+        newer=newer,
         document=document,
         tree=document.tree(report) if document else (),
         diff=diff,
@@ -163,6 +160,10 @@ async def _skill_page(request: Request, name: str, report_form: ReportForm) -> A
         badge_url=f"/api/v1/skills/{quote(found.name)}/badge",
         site=request.site,
     )
+
+
+def _released_at(skill: Skill, versions: Sequence[version_views.VersionView]) -> datetime:
+    return next((each.created_at for each in versions if each.version == skill.current_version), skill.updated_at)
 
 
 def _read_query(request: Request) -> SkillQuery:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -306,14 +306,20 @@ def _skill_of(submission: Submission, publication: _Publication) -> Skill:
         unscanned=submission.unscanned,
         has_own_findings=submission.has_own_findings,
         copy_of=submission.copy_of,
-        versions=current.versions + 1 if current else 1,
-        record_version=current.record_version + 1 if current else 1,
-        was_blocked=current.was_blocked if current else False,
-        yanked_content=current.yanked_content if current else (),
         unindexed_since=submission.updated_at,
         changed_hands=_is_still_held(current, submission),
+        **_of_last_version(current),
         **(set_by_owner(current) or {"transferred_from": transfer.from_name if transfer else None}),
     )
+
+
+def _of_last_version(current: Skill | None) -> dict[str, Any]:
+    return {
+        "versions": current.versions + 1 if current else 1,
+        "record_version": current.record_version + 1 if current else 1,
+        "was_blocked": current.was_blocked if current else False,
+        "yanked_content": current.yanked_content if current else (),
+    }
 
 
 def _is_still_held(current: Skill | None, submission: Submission) -> bool:
