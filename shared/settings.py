@@ -17,6 +17,7 @@ GITHUB = "https://api.github.com"
 LIMITED = ("submit", "check", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
 _LIMIT = re.compile(r"([a-z-]+)=([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 _CLIENT_ID = re.compile(r"[A-Za-z0-9.]{16,32}", re.ASCII)
+_CONTACT = re.compile(r"mailto:[^\s@<>\"]+@[A-Za-z0-9.-]+|https://[A-Za-z0-9.-]+(:[0-9]+)?(/[!-~]*)?", re.ASCII)
 _SCANNER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
@@ -58,6 +59,7 @@ class Settings:
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
     notification_queue_url: str | None = None  # only the function that notifies owners has it
     webhook_loopback: bool = False  # whether owners may name a webhook on this machine, over http; stage local only
+    security_contact: str = ""  # of the operator: mailto:… or https://…; empty: security.txt leads to the policies
     address_share: int = 10  # percent of max_active that one IP address may hold, where limits are on
 
     @property
@@ -107,6 +109,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         limits=_limits(env),
         notification_queue_url=env.get("NOTIFICATION_QUEUE_URL") or None,
         webhook_loopback=_webhook_loopback(env, stage),
+        security_contact=_contact(env),
         address_share=_above_0(env, "ADDRESS_SHARE", default="10"),
     )
 
@@ -196,6 +199,15 @@ def _client_id(env: Mapping[str, str]) -> str:
         raise InvalidSettings(
             "GITHUB_CLIENT_ID must be the client id of an OAuth app on GitHub: 16 to 32 letters, digits and dots."
             " It is not the client secret; leave it empty to switch the device flow off."
+        )
+    return value
+
+
+def _contact(env: Mapping[str, str]) -> str:
+    value = env.get("SECURITY_CONTACT", "").strip()
+    if value and not _CONTACT.fullmatch(value):
+        raise InvalidSettings(
+            f"SECURITY_CONTACT is {value[:60]!r}; it must be like mailto:security@example.org or https://example.org/security."
         )
     return value
 

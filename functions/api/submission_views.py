@@ -36,10 +36,9 @@ from shared.submissions.queue_position import QueueSnapshot
 _FLAG_FIELDS = {"alreadyVerified": "already_verified"}
 
 
-def accepted_answer(accepted: Accepted, warnings: Sequence[str] = ()) -> Answer:
-    """`warnings` are about the front matter of what was sent."""
+def accepted_answer(accepted: Accepted) -> Answer:
     more: dict[str, Any] = {"upload_token": accepted.upload_token} if accepted.upload_token else {}
-    more |= {"warnings": tuple(warnings)} if warnings else {}
+    more |= {"warnings": accepted.warnings} if accepted.warnings else {}
     if accepted.flag is None:
         return Answer(Submitted(**_created_fields(accepted.submission), **more), 201)
     flag = {_FLAG_FIELDS.get(accepted.flag, accepted.flag): True}

@@ -89,7 +89,7 @@ async def submit(request: Request, body: SubmitBody) -> Answer:
         accepted = await intake.submit_bundle(
             body.bundle.name, files, body.upload_token, body.source, idempotency, request.source_ip
         )
-        return accepted_answer(accepted, warnings)
+        return accepted_answer(accepted._replace(warnings=warnings))
     if isinstance(body, SubmitSkills):
         return await _submit_several(body, idempotency, request.source_ip)
     named = (body.skill_name, body.skill_path)

@@ -6,7 +6,7 @@ from functions.html.responses import page
 from functions.http.answer import Answer
 from functions.http.request import Request
 from shared.access.sessions import SESSION_TTL
-from shared.db import now
+from shared.db import get_settings, now
 from shared.errors import NotFound
 from shared.marketplace.downloads import MARKER_TTL
 from shared.timing import IDEMPOTENCY_TTL
@@ -51,7 +51,7 @@ async def policies(request: Request) -> Answer:
         "owner_tokens": labels.counted(OWNER_TOKEN_TTL.days, "day"),
         "session": labels.age(SESSION_TTL),
     }
-    return page(request, "policies.html", now(), kept=kept)
+    return page(request, "policies.html", now(), kept=kept, contact=get_settings().security_contact)
 
 
 async def rules(request: Request) -> Answer:

@@ -13,7 +13,6 @@ from shared.db import get_settings, now
 from shared.errors import InvalidRequest, RequestError, WrongMediaType
 from shared.submissions import intake
 from shared.submissions.check import CheckedFiles, check_bundle
-from shared.submissions.discovery import require_skill_at
 from shared.submissions.skill_source import require_usable
 from shared.submissions.submission_store import get_submission
 from shared.web import labels
@@ -77,8 +76,6 @@ async def submit(request: Request) -> Answer:
         await take_from_limit("submit", request.source_ip)
         if chosen := [path for field, path in form.items() if field.startswith(CHOSEN)]:
             return await _submit_chosen(request, repo_url, chosen)
-        if path:
-            await require_skill_at(repo_url, path)
         accepted = await intake.submit_repo(repo_url, name, path, SENT_BY, None, request.source_ip)
     except RequestError as error:
         return _rejected(request, form, error, REPO_FIELDS.get(error.code, "repoUrl"))

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from functions.http.answer import Answer
 from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
-from shared.db import get_kv, now
+from shared.db import get_kv, get_settings, now
 from shared.errors import Unavailable
 from shared.marketplace.skill_store import read_skills
 from shared.storage.documents import stamp
@@ -38,7 +38,8 @@ async def robots(request: Request) -> Answer:
 
 async def security(request: Request) -> Answer:
     site = request.site
-    contact = f"Contact: {site}/policies#report\nExpires: {stamp(now() + PROMISED)}\nPreferred-Languages: en\n"
+    address = get_settings().security_contact or f"{site}/policies#report"
+    contact = f"Contact: {address}\nExpires: {stamp(now() + PROMISED)}\nPreferred-Languages: en\n"
     return _text(f"{contact}Canonical: {site}/.well-known/security.txt\n", A_DAY)
 
 

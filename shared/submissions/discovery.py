@@ -2,6 +2,7 @@
 is anything new. Each request waits for GitHub for a limited time."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shared.db import get_github, get_settings
@@ -37,6 +38,20 @@ class Identity(NamedTuple):
     skill_name: str
     ref: str | None = None
 
+    @property
+    def folder(self) -> str | None:
+        """None: only GitHub can say, and it did not."""
+        if parse_unresolved(self.path):
+            return None
+        return self.path.removesuffix(f"@{self.ref}") if self.ref else self.path
+
+
+class PageCheck(NamedTuple):
+    """What GitHub says of a SKILL.md before anything is queued. Neither, where it did not answer in time."""
+
+    problem: Unprocessable | None = None
+    warnings: tuple[str, ...] = ()
+
 
 class RepoLookup(NamedTuple):
     """All GitHub calls of one request about a repository, and their common deadline."""
@@ -65,27 +80,6 @@ async def discover(repo_url: str) -> tuple[list[dict[str, str | None]], bool]:
     return skills, listed.truncated
 
 
-async def require_skill_at(repo_url: str, skill_path: str) -> None:
-    """For a person who waits at a form: refuses a folder without a SKILL.md, or with one that cannot be used, if GitHub
-    answers in time. Programs are not made to wait for that, and their worker says the same."""
-    repo, path = parse_repo_url(repo_url, get_settings().github_host), parse_skill_path(skill_path)
-    if repo.tree is not None:
-        return  # resolving the address asks the same
-    skill_md = "SKILL.md" if path == "." else f"{path}/SKILL.md"
-    try:
-        async with asyncio.timeout(RESOLVE_BUDGET.total_seconds()), get_github().with_request_cache() as github:
-            place = await github.pin(repo.owner, repo.name)
-            github.yield_quota_to_workers()
-            await github.require_skill(place.repo, place.pinned.commit, path)
-            texts = await github.read_skill_mds(place.repo, place.pinned.commit, [skill_md])
-    except Refused as refusal:
-        raise Unprocessable(str(refusal), refusal.code) from refusal
-    except GITHUB_UNAVAILABLE:
-        return
-    for text in texts.values():
-        require_usable_page(text)
-
-
 def identity_as_sent(repo: Repo, skill_name: str | None, skill_path: str | None) -> Identity:
     """The slug is the folder of SKILL.md, the repository's name at its root."""
     path = parse_skill_path(skill_path) if skill_path else None
@@ -111,11 +105,64 @@ async def identity_on_github(lookup: RepoLookup, sent: Identity) -> Identity:
             github.yield_quota_to_workers()
             path = await find_folder(github, place, unresolved.name)
     except Refused as refusal:
-        raise Unprocessable(str(refusal), refusal.code) from refusal
+        raise _as_request_error(refusal) from refusal
     except GITHUB_UNAVAILABLE:
         return sent
     ref = place.pinned.ref
     return Identity(identity_path(path, ref), github_name(place.repo, path, ref), ref)
+
+
+async def check_pages(lookup: RepoLookup, skills: Iterable[Identity]) -> dict[str, PageCheck]:
+    """By path of the identity: folders without a SKILL.md, and what is wrong with the front matter of the others. All
+    of one repository are read from one tree and one archive, which its worker needs anyway and finds stored."""
+    found = {skill.path: skill.folder for skill in skills if skill.folder}
+    checked: dict[str, PageCheck] = {}
+    if found:
+        try:
+            async with asyncio.timeout_at(lookup.until):
+                await _check_pages(lookup, found, checked)
+        except GITHUB_UNAVAILABLE:
+            pass  # the worker says the same
+    return checked
+
+
+async def _check_pages(lookup: RepoLookup, found: Mapping[str, str], checked: dict[str, PageCheck]) -> None:
+    """Fills `checked`, so that what was learned before GitHub fell silent counts."""
+    github = lookup.github
+    try:
+        repo, pinned = await github.pin(lookup.repo.owner, lookup.repo.name, lookup.repo.tree)
+    except Refused as refusal:
+        checked |= dict.fromkeys(found, PageCheck(_as_request_error(refusal)))
+        return
+    github.yield_quota_to_workers()
+    for path, folder in found.items():
+        try:
+            await github.require_skill(repo, pinned.commit, folder)
+        except Refused as refusal:
+            checked[path] = PageCheck(_as_request_error(refusal))
+    pages = {path: _page_in(folder) for path, folder in found.items() if path not in checked}
+    if not pages:
+        return
+    try:
+        texts = await github.read_skill_mds(repo, pinned.commit, pages.values())
+    except Refused:
+        return  # of the archive as a whole: that is a verdict, and its worker records it
+    checked |= {path: _check_page(texts[page]) for path, page in pages.items() if page in texts}
+
+
+def _page_in(folder: str) -> str:
+    return "SKILL.md" if folder == "." else f"{folder}/SKILL.md"
+
+
+def _check_page(skill_md: bytes) -> PageCheck:
+    try:
+        return PageCheck(warnings=require_usable_page(skill_md))
+    except Unprocessable as problem:
+        return PageCheck(problem)
+
+
+def _as_request_error(refusal: Refused) -> Unprocessable:
+    return Unprocessable(str(refusal), refusal.code)
 
 
 async def find_head(lookup: RepoLookup, existing: Submission) -> str | None:

@@ -2,7 +2,7 @@
 the stuck scan sends it."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -27,28 +27,31 @@ from shared.errors import (
 from shared.records.search_words import look_alike
 from shared.records.submissions import (
     ACTIVE_STATES,
-    CATEGORIES,
-    PARKED_STATES,
     State,
     Submission,
     new_id,
     reopen,
     token_hash,
 )
-from shared.scanner import rule_set_version
 from shared.storage.content import Files, content_hash_of
 from shared.submissions.admission import (
     QUEUE_FULL,
     Sender,
     count_skills,
+    flag_of,
     get_room,
+    has_newer_rules,
+    may_claim,
+    may_reopen,
     queue_is_full,
     refuse_when_full,
     sender_of,
 )
 from shared.submissions.discovery import (
     Identity,
+    PageCheck,
     RepoLookup,
+    check_pages,
     find_head,
     identity_as_sent,
     identity_on_github,
@@ -85,6 +88,7 @@ class Accepted(NamedTuple):
     submission: Submission
     flag: str | None = None  # None: new; else duplicate | alreadyVerified | requeued | blocked
     upload_token: str | None = None
+    warnings: tuple[str, ...] = ()  # of the front matter of what was sent, where it was read
 
 
 class NotAccepted(NamedTuple):
@@ -141,7 +145,9 @@ async def submit_repo(
     await count_skills(sender, 1)
     async with get_github().with_request_cache() as github:
         lookup = start_lookup(repo, github)
-        return await _accept_skill(lookup, await identity_on_github(lookup, sent), sender, idempotency)
+        named = await identity_on_github(lookup, sent)
+        page = (await check_pages(lookup, [named])).get(named.path, PageCheck())
+        return await _accept_skill(lookup, named, page, sender, idempotency)
 
 
 async def submit_several(
@@ -170,7 +176,10 @@ async def submit_several(
         in_flight = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
         several = _Several(start_lookup(repo, github), sender, in_flight, iter(range(room.left)))
         is_resumed = reserved is not None and not reserved.is_first
-        jobs = [several.submit(skill, parts[n], is_resumed) for n, skill in enumerate(skills)]
+        looks = [several.identify(skill, parts[n], is_resumed) for n, skill in enumerate(skills)]
+        named = await asyncio.gather(*looks, return_exceptions=True)
+        pages = await check_pages(several.lookup, [one for one in named if isinstance(one, Identity)])
+        jobs = [several.accept(one, pages, parts[n]) for n, one in enumerate(named)]
         results = _without_faults(await asyncio.gather(*jobs, return_exceptions=True))
     if idempotency is None or reserved is None or any(map(_is_retried, results)):
         return results
@@ -196,15 +205,24 @@ class _Several(NamedTuple):
     in_flight: asyncio.Semaphore  # limits how many requests reach the store at once
     places: Iterator[int]  # left in the queue; a skill accepted before has one already
 
-    async def submit(self, skill: RequestedSkill, part: Idempotency | None, is_resumed: bool) -> Accepted:
+    async def identify(self, skill: RequestedSkill, part: Idempotency | None, is_resumed: bool) -> Identity | Accepted:
+        """Accepted: by an earlier request with this key."""
         sent = identity_as_sent(self.lookup.repo, skill.name, skill.path)
         if is_resumed and (earlier := await _find_earlier(part)):
             return earlier
         if next(self.places, None) is None:
             raise queue_is_full()
-        named = await identity_on_github(self.lookup, sent)
+        return await identity_on_github(self.lookup, sent)
+
+    async def accept(
+        self, named: Identity | Accepted | BaseException, pages: Mapping[str, PageCheck], part: Idempotency | None
+    ) -> Accepted:
+        if isinstance(named, BaseException):
+            raise named
+        if isinstance(named, Accepted):
+            return named
         async with self.in_flight:
-            return await _accept_skill(self.lookup, named, self.sender, part)
+            return await _accept_skill(self.lookup, named, pages.get(named.path, PageCheck()), self.sender, part)
 
 
 def _without_faults(results: Sequence[Accepted | BaseException]) -> list[Accepted | NotAccepted]:
@@ -250,35 +268,31 @@ async def _replayed(outcomes: Sequence[StoredOutcome]) -> list[Accepted | NotAcc
 
 
 async def _accept_skill(
-    lookup: RepoLookup, skill: Identity, sender: Sender, idempotency: Idempotency | None
+    lookup: RepoLookup, skill: Identity, page: PageCheck, sender: Sender, idempotency: Idempotency | None
 ) -> Accepted:
+    """What no worker, reviewer or judge could accept is refused at once, as for an upload."""
+    if page.problem:
+        raise page.problem
     repo = lookup.repo
     draft = _draft(sender, repo.source, skill.path, skill.skill_name, repo_url=repo.url, ref=skill.ref)
     accepted = await _accept(draft, idempotency)
     if accepted.flag is not None:
         accepted = await _resubmit_repo(accepted.submission, lookup, sender)
-    return await _remembered(accepted, idempotency)
+    return (await _remembered(accepted, idempotency))._replace(warnings=page.warnings)
 
 
 async def _resubmit_repo(existing: Submission, lookup: RepoLookup, sender: Sender) -> Accepted:
     """The same commit is the same content. When GitHub does not respond, nothing is known to have changed."""
-    if existing.state in ACTIVE_STATES or not _may_reopen(existing):
-        return Accepted(existing, _flag_of(existing))
+    if existing.state in ACTIVE_STATES or not may_reopen(existing):
+        return Accepted(existing, flag_of(existing))
     commit_now = await find_head(lookup, existing)
     is_new = commit_now not in (None, existing.commit)
-    if not is_new and not _has_newer_rules(existing):
-        return Accepted(existing, _flag_of(existing))
+    if not is_new and not has_newer_rules(existing):
+        return Accepted(existing, flag_of(existing))
     try:
         return await _reopened(existing, sender, "a new commit was submitted" if is_new else NEWER_RULES)
     except LostLease:  # it moved meanwhile: what it is now decides
         return await _resubmit_repo(await get_submission(existing.id), lookup, sender)
-
-
-def _has_newer_rules(existing: Submission) -> bool:
-    """Whether it was refused under other rules than the current ones."""
-    if existing.state not in (State.REJECTED, State.TIER1_FAILED):
-        return False
-    return existing.rule_set is not None and existing.rule_set != rule_set_version()
 
 
 def _draft(sender: Sender, source: str, path: str, skill_name: str, **more: str | None) -> Submission:
@@ -307,7 +321,7 @@ async def _accept(draft: Submission, idempotency: Idempotency | None) -> Accepte
             raise
         return earlier
     if stored.id != draft.id:
-        return Accepted(stored, _flag_of(stored))
+        return Accepted(stored, flag_of(stored))
     await send_or_leave_to_scan(stored)
     logger.info("submission accepted", extra={"submission": stored.id, "skill": stored.skill_name})
     return Accepted(stored)
@@ -336,12 +350,6 @@ async def _with_upload_token(accepted: Accepted) -> Accepted:
     return accepted._replace(upload_token=token if is_current_token(accepted.submission, token) else None)
 
 
-def _flag_of(existing: Submission) -> str:
-    if existing.state == State.BLOCKED:
-        return "blocked"
-    return "alreadyVerified" if existing.state in CATEGORIES["published"] else "duplicate"
-
-
 async def _accept_bundle(slug: str, bundle: Files, sender: Sender, idempotency: Idempotency | None) -> Accepted:
     skill_name = f"{UPLOADS}/{slug}"
     content_hash = await store_upload(skill_name, bundle)
@@ -354,13 +362,13 @@ async def _resubmit_bundle(existing: Submission, bundle: Files, upload_token: st
     content_hash = content_hash_of(bundle)
     is_new = content_hash != existing.content_hash
     is_cancelled = upload_token is not None and await was_cancelled_by_uploader(existing)
-    if not is_new and not is_cancelled and not _has_newer_rules(existing):
-        return Accepted(existing, _flag_of(existing))
-    is_claim = is_new and upload_token is None and is_abandoned(existing, now()) and _may_claim(existing)
+    if not is_new and not is_cancelled and not has_newer_rules(existing):
+        return Accepted(existing, flag_of(existing))
+    is_claim = is_new and upload_token is None and is_abandoned(existing, now()) and may_claim(existing)
     if (is_new or is_cancelled) and not is_claim:
         require_upload_token(existing, upload_token)
-    if not is_claim and not is_cancelled and not _may_reopen(existing):
-        return Accepted(existing, _flag_of(existing))
+    if not is_claim and not is_cancelled and not may_reopen(existing):
+        return Accepted(existing, flag_of(existing))
     await store_upload(existing.skill_name, bundle)
     token, set_ = await next_upload_token(existing) if is_claim else (None, {})
     reason = CLAIMED if is_claim else AFTER_CANCEL if is_cancelled else NEW_CONTENT if is_new else NEWER_RULES
@@ -376,18 +384,3 @@ async def _reopened(existing: Submission, sender: Sender, reason: str, **set_: s
     reopened = await commit(lambda at: reopen(existing, "system", at, reason, held_by=sender.holder, **set_))
     await send_or_leave_to_scan(reopened)
     return Accepted(reopened, "requeued")
-
-
-def _may_reopen(existing: Submission) -> bool:
-    """Whether changed content alone may reopen it, or only a person. A transferred skill has a new name."""
-    if existing.transferred_to:
-        return False
-    if existing.state in PARKED_STATES:
-        return existing.parked_by in ("rule", "judge")
-    return existing.state in (*CATEGORIES["published"], State.REJECTED, State.TIER1_FAILED)
-
-
-def _may_claim(existing: Submission) -> bool:
-    """A name that no one works on any more, also where it was removed from the queue or faults have parked it. What is
-    blocked stays that."""
-    return existing.state in (State.DEQUEUED, State.ON_HOLD) or _may_reopen(existing)

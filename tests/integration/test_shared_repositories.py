@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
-from shared.errors import Deferred
+from shared.errors import Deferred, Unprocessable
 from shared.github.client import GitHub
 from shared.github.repo_cache import RepoCache
 from shared.records.submissions import State, reopen
 from shared.storage.kv import Key
 from shared.submissions import intake
-from shared.submissions.intake import RequestedSkill
+from shared.submissions.intake import Accepted, RequestedSkill
 from shared.submissions.submission_store import commit, get_history, get_submission
 from shared.timing import FETCH_LEASE, PIN_AGE, SNAPSHOT_AGE
 from tests.support.builders import processed
@@ -53,6 +53,15 @@ def _beside(env, stub):
 async def submit(env, skills, url=URL):
     accepted = await within(env, lambda: intake.submit_several(url, skills, None, None))
     return [one.submission for one in accepted]
+
+
+async def submit_unasked(stub, env, skills, url=URL):
+    """While GitHub is down, so that all questions are left to the workers."""
+    stub.fail("any", "500")
+    submissions = await submit(env, skills, url)
+    stub.fail("any", None)
+    asked(stub)
+    return submissions
 
 
 async def work(workers, submissions):
@@ -115,7 +124,7 @@ async def test_a_batch_whose_post_could_not_reach_github_is_resolved_by_its_work
 @pytest.mark.requirement("S37")
 async def test_a_submission_of_a_repository_seen_minutes_ago_costs_two_calls(workers, stub):
     env = workers[0]
-    first, second, third = await submit(env, BY_PATH[:3])
+    first, second, third = await submit_unasked(stub, env, BY_PATH[:3])
     await processed(env, first)
     asked(stub)
     env.clock.forward(seconds=PIN_AGE.total_seconds())
@@ -165,12 +174,30 @@ async def test_what_was_pushed_before_it_is_sent_again_is_seen_though_the_first_
 
 @pytest.mark.requirement("S37")
 async def test_what_is_not_there_is_asked_for_once_too(workers, stub):
-    gone = await submit(workers[0], BY_PATH, "https://github.com/acme/nowhere")
+    gone = await submit_unasked(stub, workers[0], BY_PATH, "https://github.com/acme/nowhere")
     assert states(await work(workers, gone)) == {State.REJECTED}
     assert asked(stub) == {"repo": 1}
-    wrong = await submit(workers[0], [RequestedSkill(None, f"other/{name}") for name in MANY])
+    wrong = await submit_unasked(stub, workers[0], [RequestedSkill(None, f"other/{name}") for name in MANY])
     assert states(await work(workers, wrong)) == {State.REJECTED}
     assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1}
+
+
+@pytest.mark.requirement("S37")
+async def test_what_no_worker_could_accept_is_refused_at_submit_for_as_few_calls(workers, stub):
+    broken = {
+        "skills/no-text/SKILL.md": "# Nothing\n",
+        "skills/odd/SKILL.md": "---\nname: odd\ndescription: a: b\n---\n",
+    }
+    stub.repos["acme/skills"].commit(FILES | broken)
+    paths = ["skills/no-text", "skills/odd", "skills/none", *(one.path for one in BY_PATH[:20])]
+    named = [RequestedSkill(None, path) for path in paths]
+    outcomes = await within(workers[0], lambda: intake.submit_several(URL, named, None, None))
+    assert [one.code for one in outcomes[::2][:2]] == ["invalid_front_matter", "no_skill_md"]
+    assert [bool(one.warnings) for one in outcomes if isinstance(one, Accepted)] == [True, *[False] * 20]
+    assert states(await work(workers, [one.submission for one in outcomes[3:]])) == {State.PUBLISHED}
+    assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1, "tarball": 1, "codeload": 1}
+    with pytest.raises(Unprocessable, match=r"no SKILL\.md in the folder 'skills/none'"):
+        await within(workers[0], lambda: intake.submit_repo(URL, None, "skills/none", None, None))
 
 
 @pytest.mark.requirement("S37")
@@ -180,7 +207,7 @@ async def test_an_archive_that_is_refused_is_downloaded_once(workers, stub):
     root = repo.root(sha)
     twice = [Member(f"{root}/{path}", text.encode()) for path, text in FILES.items()]
     repo.commits[sha].archive = packed(tar([*twice, twice[0]], sha))
-    after = await work(workers, await submit(workers[0], BY_PATH))
+    after = await work(workers, await submit_unasked(stub, workers[0], BY_PATH))
     assert {(one.state, "twice" in one.reason) for one in after} == {(State.REJECTED, True)}
     assert asked(stub)["codeload"] == 1
 
@@ -188,7 +215,7 @@ async def test_an_archive_that_is_refused_is_downloaded_once(workers, stub):
 @pytest.mark.requirement("S37")
 async def test_a_tree_that_is_refused_is_asked_for_once(workers, stub, monkeypatch):
     monkeypatch.setattr("shared.github.http.MAX_JSON", 1000)
-    after = await work(workers, await submit(workers[0], BY_PATH))
+    after = await work(workers, await submit_unasked(stub, workers[0], BY_PATH))
     assert {(one.state, "too large" in one.reason) for one in after} == {(State.REJECTED, True)}
     assert asked(stub) == {"repo": 1, "ref": 1, "tree": 1}
     names = await within(workers[0], lambda: intake.submit_several(URL, [RequestedSkill("x", None)], None, None))
@@ -198,8 +225,8 @@ async def test_a_tree_that_is_refused_is_asked_for_once(workers, stub, monkeypat
 @pytest.mark.requirement("S37")
 @pytest.mark.parametrize("fault", ["500", "truncated", "quota"])
 async def test_one_worker_finds_github_down_and_the_others_wait_without_asking(workers, stub, fault):
+    submissions = await submit_unasked(stub, workers[0], BY_PATH[:10])
     stub.fail("codeload" if fault == "truncated" else "tree", fault)
-    submissions = await submit(workers[0], BY_PATH[:10])
     after = await work(workers, submissions)
     assert {(one.state, one.attempts) for one in after} == {(State.RECEIVED, 0)}
     assert asked(stub).total() <= 5
@@ -212,7 +239,7 @@ async def test_one_worker_finds_github_down_and_the_others_wait_without_asking(w
 @pytest.mark.parametrize("damage", ["changed", "truncated", "gone"])
 async def test_a_damaged_archive_is_noticed_and_downloaded_again(workers, stub, damage):
     env = workers[0]
-    first, second, third = await submit(env, BY_PATH[:3])
+    first, second, third = await submit_unasked(stub, env, BY_PATH[:3])
     await processed(env, first)
     bodies = env.content.bodies
     [place] = [key for key in bodies if key.startswith("github/")]
@@ -232,7 +259,7 @@ async def test_a_damaged_archive_is_noticed_and_downloaded_again(workers, stub, 
 @pytest.mark.requirement("S37")
 async def test_a_malformed_entry_counts_as_absent(workers, stub):
     env = workers[0]
-    first, second = await submit(env, BY_PATH[:2])
+    first, second = await submit_unasked(stub, env, BY_PATH[:2])
     await processed(env, first)
     for key in [key for key in env.kv.items if key.pk.startswith("github:")]:
         env.kv.items[key].doc = "{"
@@ -242,7 +269,7 @@ async def test_a_malformed_entry_counts_as_absent(workers, stub):
 
 @pytest.mark.requirement("S37")
 async def test_a_worker_that_died_while_it_asked_is_replaced_by_one_other(workers, stub):
-    submissions = await submit(workers[0], BY_PATH[:9])
+    submissions = await submit_unasked(stub, workers[0], BY_PATH[:9])
     arrived = stub.hold_until(2, "codeload")
     dying = asyncio.ensure_future(processed(workers[0], submissions[0]))
     await asyncio.to_thread(eventually, lambda: arrived.arrived)
@@ -259,7 +286,7 @@ async def test_a_worker_that_died_while_it_asked_is_replaced_by_one_other(worker
 
 @pytest.mark.requirement("S37")
 async def test_a_worker_that_is_interrupted_gives_its_lease_back(workers, stub):
-    first, second = await submit(workers[0], BY_PATH[:2])
+    first, second = await submit_unasked(stub, workers[0], BY_PATH[:2])
     arrived = stub.hold_until(2, "codeload")
     interrupted = asyncio.ensure_future(processed(workers[0], first))
     await asyncio.to_thread(eventually, lambda: arrived.arrived)
@@ -273,7 +300,7 @@ async def test_a_worker_that_is_interrupted_gives_its_lease_back(workers, stub):
 @pytest.mark.requirement("S37")
 async def test_who_has_waited_long_enough_defers_and_loses_no_attempt(workers, stub, monkeypatch):
     monkeypatch.setattr("shared.github.repo_cache.FETCH_WAIT", PIN_AGE * 0.002)
-    first, second = await submit(workers[0], BY_PATH[:2])
+    first, second = await submit_unasked(stub, workers[0], BY_PATH[:2])
     arrived = stub.hold_until(2, "codeload")
     slow = asyncio.ensure_future(processed(workers[0], first))
     await asyncio.to_thread(eventually, lambda: arrived.arrived)
@@ -351,7 +378,7 @@ async def test_a_repository_that_changed_hands_is_noticed_when_its_answer_has_ex
 @pytest.mark.requirement("S37")
 async def test_an_answer_from_a_clock_ahead_of_ours_is_not_used(workers, stub):
     env = workers[0]
-    first, second = await submit(env, BY_PATH[:2])
+    first, second = await submit_unasked(stub, env, BY_PATH[:2])
     env.clock.forward(minutes=5)
     await processed(env, first)
     env.clock.forward(minutes=-5)
@@ -393,7 +420,7 @@ async def test_nothing_of_a_request_is_stored(workers, stub):
 @pytest.mark.requirement("S37")
 async def test_a_private_repository_leaves_nothing_but_that_it_is_not_there(workers, stub):
     stub.repo("acme/secret", FILES, private=True)
-    after = await work(workers, await submit(workers[0], BY_PATH[:3], "https://github.com/acme/secret"))
+    after = await work(workers, await submit_unasked(stub, workers[0], BY_PATH[:3], "https://github.com/acme/secret"))
     assert states(after) == {State.REJECTED}
     assert asked(stub) == {"repo": 1}
     assert not [key for key in workers[0].content.bodies if key.startswith("github/")]

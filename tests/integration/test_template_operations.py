@@ -219,6 +219,7 @@ REFUSED = {
     "a deployment of another kind": ({"DeploymentType": "BlueGreen"}, "not one of"),
     "a repository without an owner": ({"GitHubRepository": "vskill-platform"}, "not like"),
     "a client secret as a client id": ({"GitHubClientId": "0123456789" * 4}, "not its secret"),
+    "a contact that is no address": ({"SecurityContact": "security@example.org"}, "like mailto:"),
     "a parameter that is not there": ({"Colour": "blue"}, "no parameter Colour"),
 }
 
@@ -235,6 +236,8 @@ GOOD = [
     {"Judge": "bedrock", "JudgeModelId": "eu.some.model-v1:0", "JudgeFoundationModelId": "some.model-v1:0"},
     {"Vendors": "octocat:583231 github:9919", "ExternalScanners": "bandit detect-secrets", "ReservedConcurrency": "0"},
     {"GitHubClientId": "Iv1.8a61f9b3a7aba766"},
+    {"SecurityContact": "mailto:security@example.org"},
+    {"SecurityContact": "https://example.org/security?from=vskill"},
     {"SnapStart": "on"},
     {"Edge": "on", "WebAclArn": WEB_ACL},
     {"RateLimits": " ".join(f"{kind}=1/60" for kind in LIMITED), "GitHubRepository": "acme/vskill.platform"},
@@ -249,6 +252,7 @@ def test_possible_parameters_are_accepted(values):
 RULED = {"Judge": "JUDGE", "JudgeModelId": "JUDGE_MODEL_ID", "Vendors": "VENDORS", "RateLimits": "RATE_LIMITS"}
 RULED |= {"ExternalScanners": "EXTERNAL_SCANNERS", "AddressShare": "ADDRESS_SHARE", "MaxActive": "MAX_ACTIVE"}
 RULED |= {"GitHubApiUrl": "GITHUB_API_URL", "GitHubClientId": "GITHUB_CLIENT_ID"}
+RULED |= {"SecurityContact": "SECURITY_CONTACT"}
 RUNNING = {"STAGE": "prod", "TABLE_NAME": "t", "BUCKET_NAME": "b", "QUEUE_URL": "q", "SECRET_ID": "s"}
 RUNNING |= {"ALLOW_UPLOADS": "false", "MAX_ACTIVE": "1", "AWS_REGION": "us-east-1"}
 

@@ -366,6 +366,7 @@ _EXAMPLES = {
     "ALLOW_UPLOADS": "true",
     "GITHUB_API_URL": "https://api.github.com",
     "GITHUB_CLIENT_ID": "Ov23liABCDEFGHIJKLMN",
+    "SECURITY_CONTACT": "mailto:security@example.org",
     "VENDORS": "octocat:583231",
     "JUDGE": "bedrock",
     "BEDROCK_ENDPOINT_URL": "",

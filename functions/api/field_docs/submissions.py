@@ -32,7 +32,7 @@ _CREATED: Docs = {
     "skillName": _NAME,
     "state": ("`RECEIVED` for a new submission.", "RECEIVED"),
     "createdAt": ("When it was submitted, in UTC.", TIME),
-    "warnings": ("What is wrong with the front matter of a bundle, present if anything is.", []),
+    "warnings": ("What is wrong with the front matter, present if anything is and SKILL.md could be read.", []),
 }
 _TOTALS: Docs = {
     "total": ("All submissions: the sum of the categories.", 183),

@@ -10,6 +10,7 @@ import pytest
 from functions.html import web_files
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.external_scans import published
+from tests.support.memory import memory_env
 from tests.support.route_calls import call
 
 HOST = {"host": "skills.example", "x-forwarded-proto": "https"}
@@ -60,6 +61,19 @@ async def test_security_txt_has_what_the_standard_requires_and_has_not_expired(e
     fields = dict(line.split(": ", 1) for line in text.strip().split("\n"))
     assert fields["Contact"].startswith("https://")
     assert datetime.fromisoformat(fields["Expires"]) > env.clock()
+
+
+async def test_security_txt_and_the_policies_name_the_contact_that_is_set():
+    env = memory_env(security_contact="mailto:security@operator.example")
+    assert "Contact: mailto:security@operator.example\n" in (await read(env, "/.well-known/security.txt")).text
+    page = (await read(env, "/policies")).text
+    assert '<a href="mailto:security@operator.example" rel="noopener noreferrer">security@operator.example</a>' in page
+    assert "has not set a contact" not in page
+
+
+async def test_without_a_contact_security_txt_leads_to_a_page_that_says_so(env):
+    assert "Contact: https://skills.example/policies#report\n" in (await read(env, "/.well-known/security.txt")).text
+    assert "has not set a contact (<code>SECURITY_CONTACT</code>)" in (await read(env, "/policies")).text
 
 
 async def test_the_favicon_is_an_icon(env):
