@@ -52,7 +52,14 @@ Words = Annotated[
         description="Prefixes of words in name, owner, description, tags or compatibility.",
     ),
 ]
-Category = Annotated[str, Meta(min_length=1, max_length=100, description="The category in its front matter.")]
+Category = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        description="The category in its front matter. Any value filters; the pages count common ones only.",
+    ),
+]
 License = Annotated[str, Meta(min_length=1, max_length=200, description="The license in its front matter.")]
 Tool = Annotated[
     str,

@@ -71,7 +71,7 @@ async def queue(request: Request) -> Answer:
         sparks=charts.sparks(hours),
         q=q,
         summary=views.summary(paging.first_row(request), len(listing.rows), total, listing.next_position is None),
-        filters=views.filters(listing.stats),
+        filters=views.filters(listing.stats, selected),
         rows=listing.rows,
         stale=set(listing.stale),
         places=views.places(listing.rows, waiting and snapshot_of(waiting, hours, pause, at)),

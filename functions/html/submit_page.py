@@ -165,14 +165,15 @@ def _text(name: str, content: Any) -> str:
 
 
 def _rejected(request: Request, typed: dict[str, str], error: RequestError, field: str) -> Answer:
-    choices = (error.details or {}).get("paths", ())[:MAX_CHOSEN] if error.code == "several_skills" else ()
-    return _page(request, typed, {field: in_form_words(error)}, STATUS[type(error)], choices=choices)
+    paths = (error.details or {}).get("paths", ()) if error.code == "several_skills" else ()
+    listed: dict[str, Any] = {"choices": paths[:MAX_CHOSEN], "unlisted": len(paths[MAX_CHOSEN:])}
+    return _page(request, typed, {field: in_form_words(error)}, STATUS[type(error)], **listed)
 
 
 def _page(
     request: Request, typed: dict[str, str], problems: dict[str, str] | None = None, status: int = 200, **more: Any
 ) -> Answer:
-    shown = {"accepted": None, "checked": None, "choices": (), "results": ()} | more
+    shown = {"accepted": None, "checked": None, "choices": (), "unlisted": 0, "results": ()} | more
     allowed = get_settings().allow_uploads
     return page(
         request, "submit.html", now(), status, typed=typed, problems=problems or {}, uploads_allowed=allowed, **shown

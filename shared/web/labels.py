@@ -47,6 +47,7 @@ LOOKS = {
     S.ON_HOLD: Look("On hold", "onHold", "hold"),
     S.RESCAN_REQUIRED: Look("Rescan required", "onHold", "hold"),
 }
+APART = {S.TIER1_FAILED: "Rejected by the scan", S.REJECTED: "Rejected for another reason"}
 STATE_LABELS = {state: look.label for state, look in LOOKS.items()}
 NO_ACTION, AUTHOR, REVIEWER, ADMIN = (
     "No action needed.", "Waiting for the author.", "Waiting for a reviewer.", "Waiting for an admin.",
@@ -142,6 +143,11 @@ def next_of(state: State, last_actor: str, is_appealable: bool) -> Next:
         return CANCELLED
     appeal = " If this is wrong, its owner can appeal." if is_appealable else ""
     return NEXT[state]._replace(text=NEXT[state].text + appeal)
+
+
+def filter_label(state: State) -> str:
+    """In a list of states, where two must not share a label."""
+    return APART.get(state, LOOKS[state].label)
 
 
 def look_of(state: State) -> Look:

@@ -15,7 +15,7 @@ from shared.records.decision import (
     TrustTier,
     points_of,
 )
-from shared.records.facets import facets_of
+from shared.records.facets import FACET_COUNTERS, facet_counter, facets_of
 from shared.records.installs import trend_of
 from shared.records.skills import Skill, SkillCounts, split_name
 from shared.scanner.report import Capability, PermissionUse
@@ -155,10 +155,11 @@ def facet_views(
     views = []
     for key, label in FACET_LABELS.items():
         chosen = query.facets.get(key, "")
-        options = [_facet_option(key, value, n) for value, n in _most_first(known.get(key, {}))]
+        options = [_facet_option(key, value, labels.number(n)) for value, n in _most_first(known.get(key, {}))]
         listed = {option.value.lower() for option in options}
         others = {chosen} | (on_page if key == "category" else set())
-        options += [_facet_option(key, value, None) for value in sorted(others - listed - {""})]
+        unlisted = sorted(others - listed - {""})
+        options += [_facet_option(key, value, _count_of_unlisted(key, value, counts, chosen)) for value in unlisted]
         views.append(FacetView(key, label, chosen, options))
     return views
 
@@ -167,11 +168,20 @@ def _most_first(counts: Mapping[str, int | None]) -> list[tuple[str, int | None]
     return sorted(counts.items(), key=lambda pair: (-(pair[1] or 0), pair[0]))
 
 
-def _facet_option(key: str, value: str, count: int | None) -> FacetOption:
+def _count_of_unlisted(key: str, value: str, counts: Mapping[str, Mapping[str, int]] | None, chosen: str) -> str:
+    """A value without a number says why, unless it is the chosen one: its results are on the page."""
+    if counts is None:
+        return labels.UNKNOWN
+    if facet_counter(key, value) in FACET_COUNTERS:
+        return "0"
+    return "" if value == chosen else "not counted"
+
+
+def _facet_option(key: str, value: str, count: str) -> FacetOption:
     if key == "tier":
         value = value.upper()
     label = TIERS[value].label if key == "tier" else value
-    return FacetOption(value, label if count is None else f"{label} ({labels.number(count)})")
+    return FacetOption(value, f"{label} ({count})" if count else label)
 
 
 def skill_view(skill: Skill, counts: SkillCounts | None, at: datetime, is_tainted: bool = False) -> SkillView:

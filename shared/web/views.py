@@ -72,19 +72,19 @@ def summary(first: int, shown: int, total: int | None, is_last: bool) -> str:
     return rows if total is None else f"{rows} of {labels.number(total)}"
 
 
-def filters(stats: Stats) -> list[tuple[str, str]]:
-    """What a list can be limited to, with the number of submissions in it: categories, then single states."""
+def filters(stats: Stats, selected: str) -> dict[str, list[tuple[str, str]]]:
+    """What a list can be limited to, with the number of submissions in it: categories, then the single states that
+    have any, and the selected one."""
     known = {name: n for name, n in figures(stats).items() if name != "total"}
-    shown = [("", f"All states ({_count(stats.total)})")]
-    shown += [(name, f"{labels.CATEGORY_LABELS[name]} ({_count(n)})") for name, n in known.items()]
-    by_state = stats.by_state or {}
-    return shown + [
-        (state, f"{labels.look_of(state).label} ({by_state[state]})") for state in State if by_state.get(state)
-    ]
-
-
-def _count(n: int | None) -> str:
-    return labels.UNKNOWN if n is None else labels.number(n)
+    by_state = stats.by_state or dict.fromkeys(State)
+    wanted = [state for state in State if by_state.get(state) or state == selected]
+    return {
+        "": [("", f"All states ({labels.number(stats.total)})")],
+        "Categories": [(name, f"{labels.CATEGORY_LABELS[name]} ({labels.number(n)})") for name, n in known.items()],
+        "States": [
+            (state, f"{labels.filter_label(state)} ({labels.number(by_state.get(state, 0))})") for state in wanted
+        ],
+    }
 
 
 def places(rows: Iterable[SubmissionRow | Submission], line: QueueSnapshot | None) -> dict[str, QueueRank]:
@@ -130,6 +130,7 @@ def submission_view(
         "front_matter_problems": (*front.errors, *front.warnings) if (front := _front_matter(receipt)) else (),
         "deviations": _deviations(submission, files),
         "incomplete": receipt.report.incomplete if receipt else (),
+        "scanned_at": receipt and receipt.started_at,
         "facts": _facts(submission, receipt),
         "runs": split_runs(history),
     }
@@ -260,6 +261,6 @@ def _facts(submission: Submission, receipt: Receipt | None) -> list[tuple[str, s
         ("LLM judge", f"{labels.scan_label(judge.judged)}, {judge.score} of 100" if judge else "Not run"),
         ("Files", f"{len(files)}" + (f", {skipped} not read as text" if skipped else "")),
         ("Scanner", f"{receipt.report.receipt.scanner_version}, rules {receipt.rule_set}"),
-        ("Scanned", f"{labels.exact(receipt.started_at)}, {labels.duration(receipt.ended_at - receipt.started_at)}"),
+        ("Scan time", labels.duration(receipt.ended_at - receipt.started_at)),
         *([("Commit", submission.commit[:12])] if submission.commit else []),
     ]

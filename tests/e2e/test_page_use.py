@@ -1,8 +1,10 @@
 """Pages with fixed data, in a real browser: accessibility, themes, sizes, keyboard."""
 
 import re
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -11,11 +13,13 @@ from shared.submissions.dead_letter_store import store_dead_letter
 from shared.web import labels
 from tests.support.backdated_history import in_store_of
 from tests.support.browser import browser as open_browser
-from tests.support.browser_tab import Tab, sign_in, violations, violations_of_colours
+from tests.support.browser_tab import Tab, sign_in, violations
 from tests.support.demo import fill, fill_github
 from tests.support.platform import Platform
-from tests.support.screenshots import SIZES, THEMES, pages
+from tests.support.screenshots import SIZES, THEMES, open_page, pages
 from tests.support.stub_github import StubGitHub
+
+PAGES = [*pages(defaultdict(str))]
 
 
 @pytest.fixture(scope="module")
@@ -43,29 +47,91 @@ def tab(browser):
     with_tab.close()
 
 
-def test_every_page_is_accessible_fits_its_window_and_has_no_error(browser, demo):
-    tab = Tab(browser.new_context())
-    for name, path in pages(demo.ids).items():
-        if name == "admin":
-            sign_in(tab.page, demo)
-        else:
-            tab.page.goto(demo.url + path)
-        for (size, (width, height)), theme in product(SIZES.items(), THEMES):
-            _look(tab.page, width, height, theme)
-            fits = tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
-            assert fits, f"{name}, {size}, {theme}: too wide"
-        _look(tab.page, *SIZES["desktop"], "dark")
-        assert violations(tab.page) == [], f"{name}, dark"
-        tab.page.emulate_media(color_scheme="light")
-        assert violations_of_colours(tab.page) == [], f"{name}, light"
-    if any("404" in problem for problem in tab.problems):
-        tab.problems = [problem for problem in tab.problems if "404" not in problem]  # the page that is not found
-    tab.close()
-
-
 def _look(page, width, height, theme):
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=theme)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_accessible_and_fits_its_window_in_every_size_and_theme(browser, demo, name):
+    tab = Tab(browser.new_context())
+    open_page(tab.page, demo, demo.ids, name)
+    found = []
+    for (size, (width, height)), theme in product(SIZES.items(), THEMES):
+        _look(tab.page, width, height, theme)
+        if not tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"):
+            found.append((size, theme, "too wide"))
+        found += [(size, theme, violation) for violation in violations(tab.page)]
+    assert found == []
+    if name == "not-found":
+        tab.problems = [problem for problem in tab.problems if "404" not in problem]
+    tab.close()
+
+
+@pytest.fixture
+def page_of_browser(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_used_by_keyboard_alone(page_of_browser, demo, name):
+    """Every element of the first ones is reached in order, and the focus is always to be seen."""
+    page = page_of_browser
+    open_page(page, demo, demo.ids, name)
+    page.locator(".skip").focus()  # some forms begin in their first field
+    wanted = page.evaluate(FOCUSABLE)[:FIRST]
+    seen = []
+    for _ in wanted:
+        where = page.evaluate(RING)
+        assert where["ring"] >= 2, where["at"]
+        seen.append(where["at"])
+        page.keyboard.press("Tab")
+    assert seen == wanted
+    assert len(seen) > 5
+
+
+FIRST = 40  # what follows on longer pages repeats them
+AT = "(element) => [...document.querySelectorAll('*')].indexOf(element) + ' ' + element.outerHTML.slice(0, 120)"
+FOCUSABLE = f"""() => {{
+  const at = {AT};
+  const all = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")];
+  const firstOf = new Set();
+  return all.filter((one) => one.checkVisibility() && !one.disabled && one.type !== "hidden")
+    .filter((one) => one.type !== "radio" || (one.checked && !firstOf.has(one.name) && firstOf.add(one.name)))
+    .map(at);
+}}"""
+RING = f"""() => {{
+  const at = {AT};
+  const element = document.activeElement;
+  const width = (style) => (style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth));
+  const shown = element.type === "radio" ? element.nextElementSibling : element;
+  const rings = [getComputedStyle(shown), getComputedStyle(shown, "::after")].map(width);
+  return {{ ring: Math.max(...rings), at: at(element) }};
+}}"""
+
+
+SAID = """() => [...document.querySelectorAll("main :is(h1, h2, h3, dt, th, a[href])")]
+  .filter((one) => one.checkVisibility() && !one.closest(".console"))
+  .map((one) => one.tagName + " " + one.textContent.trim())"""
+LIVE = re.compile(r"\d+ (ms|s|min|h|days?|months?)( ago)?$")  # what an age may have become
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_complete_without_a_script(browser, demo, name):
+    """What a page says with its scripts, its HTML says before them."""
+    said = []
+    for javascript in (True, False):
+        context = browser.new_context(java_script_enabled=javascript)
+        page = context.new_page()
+        open_page(page, demo, demo.ids, name)
+        page.wait_for_load_state()
+        said.append([text for text in page.evaluate(SAID) if not LIVE.search(text)])
+        context.close()
+    with_scripts, without = said
+    assert without
+    assert [text for text in with_scripts if text not in without] == []
 
 
 def test_shortcuts_move_through_the_rows_open_one_and_go_back(tab, demo):
@@ -138,32 +204,6 @@ def test_the_search_works_without_javascript_too(browser, demo):
     context.close()
 
 
-@pytest.mark.parametrize("path", ["/", "/queue", "/skills", "/submit", "/skills/uploads/anonymous/pdf-forms", "/admin"])
-def test_keyboard_focus_is_always_visible(tab, demo, path):
-    if path == "/admin":
-        sign_in(tab, demo)
-    tab.goto(demo.url + path)
-    seen = set()
-    for _ in range(40):
-        tab.keyboard.press("Tab")
-        where = tab.evaluate(RING)
-        if where is None or where["at"] in seen:
-            break
-        assert where["ring"] >= 2, where["at"]
-        seen.add(where["at"])
-    assert len(seen) > 5
-
-
-RING = """() => {
-  const element = document.activeElement;
-  if (!element || element === document.body) return null;
-  const width = (style) => (style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth));
-  const rings = [getComputedStyle(element), getComputedStyle(element, "::after")].map(width);
-  const at = [...document.querySelectorAll("*")].indexOf(element) + " " + element.outerHTML.slice(0, 200);
-  return { ring: Math.max(...rings), at };
-}"""
-
-
 @pytest.mark.parametrize(("wish", "moves"), [("reduce", "none"), ("no-preference", "tint")])
 def test_nothing_moves_with_reduced_motion(browser, demo, wish, moves):
     tab = Tab(browser.new_context(reduced_motion=wish))
@@ -217,6 +257,18 @@ def test_a_finding_of_a_submission_is_one_click_from_its_line(tab, demo):
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
     tab.click(".jump a")
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("place", ["#review-title", "#appeals-title", "stuck", "dead", "reports"])
+def test_each_number_of_the_admin_page_is_that_of_the_rows_it_leads_to(tab, demo, place):
+    sign_in(tab, demo)
+    link = tab.locator(f".small-totals a[href*='{place}']")
+    number = link.locator("b").inner_text()
+    link.click()
+    section = tab.locator(f"section[aria-labelledby='{urlsplit(tab.url).fragment}']")
+    expect(section.locator(".panel-head").first).to_contain_text(re.compile(rf"(?<!\d){number} "))
+    assert section.locator(".review-list li, .notes li, .small-table tbody tr").count() == int(number)
+    assert int(number) == {"#review-title": 5, "stuck": 0}.get(place, 1)
 
 
 IS_UNDER = "([x, y]) => document.elementFromPoint(x, y).closest('summary')?.textContent"

@@ -186,6 +186,26 @@ def test_the_skills_of_a_repository_are_found_chosen_submitted_and_followed(brow
     tab.close()
 
 
+def test_more_skills_of_a_repository_than_one_request_takes_are_submitted_in_several(tab, platform, github):
+    names = [f"many-{n:02}" for n in range(53)]
+    github.repo("acme/many", {f"skills/{name}/SKILL.md": skill_md(name, "One of many.", []) for name in names})
+    AdminSession(platform, platform.admin_token).post("/admin/pause", action="pause", hours="1", why="they can wait")
+    tab.goto(f"{platform.url}/submit")
+    tab.fill("#repo-url", "https://github.com/acme/many")
+    tab.click("button:text('Find skills')")
+    tab.get_by_role("button", name="Submit 53 skills").click()
+    expect(tab.locator("[data-results] a")).to_have_count(53)
+    AdminSession(platform, platform.admin_token).post("/admin/pause", action="resume", why="seen")
+    wait_until_idle(platform)
+
+
+def test_a_new_version_of_an_upload_begins_where_its_files_are_chosen(tab, platform):
+    tab.goto(f"{platform.url}/submit?name=my-tool")
+    expect(tab.locator("#files")).to_be_focused()
+    assert tab.input_value("#name") == "my-tool"
+    expect(tab.locator("#token")).to_be_visible()
+
+
 def test_an_approved_skill_is_published_as_certified(tab, platform):
     held = upload(platform, "approved", skill_md("approved", "Is approved.", []), files={"setup.sh": SETUP})
     wait_until_idle(platform)
@@ -273,6 +293,19 @@ def test_a_folder_with_a_binary_is_sent_without_it_or_with_it_and_known_content_
         said = "verified again" if sent_with_it else "Exactly this content is published already"
         expect(tab.locator(".banner")).to_contain_text(said)
     wait_until_idle(platform)
+
+
+def test_a_finding_links_to_its_line_in_the_folder_of_the_skill_at_the_scanned_commit(tab, platform, github):
+    files = {"skills/danger/SKILL.md": skill_md("danger", "Is held.", []), "skills/danger/setup.sh": SETUP}
+    sha = github.repo("acme/dangers", files).branches["main"]
+    body = {"repoUrl": "https://github.com/acme/dangers", "skillPath": "skills/danger"}
+    held = platform.json("POST", "/api/v1/submissions", body)[1]["id"]
+    wait_until_idle(platform)
+    tab.goto(f"{platform.url}/submissions/{held}")
+    link = tab.locator(".finding a.where", has_text="setup.sh:5").first
+    file = f"https://github.com/acme/dangers/blob/{sha}/skills/danger/setup.sh"
+    expect(link).to_have_attribute("href", f"{file}#L5")
+    assert file.partition(f"{sha}/")[2] in github.repos["acme/dangers"].commits[sha].files
 
 
 def test_a_reviewer_decides_and_the_audit_log_shows_it(tab, platform):

@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from shared.access.owners import PROOF_PATH
 from shared.marketplace.community import count_installs
 from tests.support import backdated_history
 from tests.support.builders import REVERSE_SHELL
@@ -232,6 +233,7 @@ def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
     admin.post("/admin/skills", action="block", why="it sends prompts to its author", name=BLOCKED)
     admin.post(f"/admin/review/{doubtful['id']}", action="block", why="the owner of that domain is unknown")
     admin.post("/admin/pause", action="pause", hours="1", why="storage migration")
+    owner_token = _an_owner(platform, github, held["id"])
     waiting = [upload(platform, name, skill_md(name, "Waits.", ["x"])) for name in ("unit-namer", "diff-reader")]
     return {
         "published": github_one["id"],
@@ -239,7 +241,25 @@ def fill(platform: Platform, github: StubGitHub) -> dict[str, str]:
         "failed": failed["id"],
         "rejected": rejected["id"],
         "waiting": waiting[0]["id"],
+        "ownerToken": owner_token,
     }
+
+
+def _an_owner(platform: Platform, github: StubGitHub, held: str) -> str:
+    """The token of the owner of what is held, who has appealed."""
+    _, challenge = platform.json(
+        "POST", "/api/v1/owners/challenges", {"repoUrl": "https://github.com/example/env-sync"}
+    )
+    repo = github.repos["example/env-sync"]
+    files = repo.commits[repo.branches["main"]].files
+    repo.commit({**files, PROOF_PATH: f"{challenge['word']}\n"})
+    status, proof = platform.json("POST", "/api/v1/owners/proofs", {"challengeId": challenge["challengeId"]})
+    assert status == 201, proof
+    point = {"rule": "RC-PIPE-SHELL", "path": "scripts/setup.sh", "line": 5, "why": "The address is ours."}
+    bearer = {"authorization": f"Bearer {proof['token']}"}
+    status, answer = platform.json("POST", f"/api/v1/owner/submissions/{held}/appeals", {"points": [point]}, bearer)
+    assert status == 201, answer
+    return str(proof["token"])
 
 
 def _versions_of_pdf_forms(platform: Platform, github: StubGitHub) -> None:

@@ -4,7 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.support.browser import NoBrowser, browser
 from tests.support.demo import BLOCKED, fill, fill_github
@@ -28,6 +28,8 @@ NOT_PICTURED = (
     "not-found",
     "admin-access",
     "admin-audit",
+    "run",
+    "owner-sign-in",
 )  # similar to another page, or plain
 
 
@@ -43,6 +45,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "submission-failed": f"/submissions/{ids['failed']}",
         "submission-rejected": f"/submissions/{ids['rejected']}",
         "submission-waiting": f"/submissions/{ids['waiting']}",
+        "run": f"/submissions/{ids['published']}/runs/1",
         "skills": "/skills",
         "skills-search": "/skills?q=git&category=development",
         "skill-blocked": f"/skills/{BLOCKED}",
@@ -57,6 +60,9 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "docs": "/docs",
         "docs-operation": "/docs/admin#postAdminQueuePause",
         "not-found": "/nothing/here",
+        "owner-sign-in": "/owner",
+        "my-submissions": "/owner",
+        "my-appeal": f"/owner/submissions/{ids['held']}",
         "admin-sign-in": "/admin",
         "admin": "/admin",
         "admin-review": f"/admin?review={ids['held']}&file=scripts/setup.sh",
@@ -69,16 +75,33 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
     }
 
 
-def take(running: Browser, url: str, token: str, paths: dict[str, str], folder: Path) -> None:
+def open_page(page: Page, platform: Platform, ids: dict[str, str], name: str) -> None:
+    """As who it is for sees it."""
+    if name.startswith("admin") and name != "admin-sign-in":
+        _sign_in(page, f"{platform.url}/admin", platform.admin_token)
+    if name.startswith("my-"):
+        _sign_in(page, f"{platform.url}/owner", ids["ownerToken"])
+    page.goto(platform.url + pages(ids)[name])
+
+
+def _sign_in(page: Page, door: str, token: str) -> None:
+    page.goto(door)
+    if page.get_by_role("button", name="Sign out").count():
+        return
+    page.fill("#token", token)
+    page.locator("form", has=page.locator("#token")).get_by_role("button").click()
+    page.get_by_role("button", name="Sign out").wait_for()
+
+
+def take(running: Browser, platform: Platform, ids: dict[str, str], folder: Path) -> None:
     for theme in THEMES:
         for size, (width, height) in SIZES.items():
             context = running.new_context(color_scheme=theme, viewport={"width": width, "height": height})
             page = context.new_page()
-            for name, path in paths.items():
-                page.goto(url + path)
-                if name == "admin":
-                    page.fill("#token", token)
-                    page.click("text=Sign in")
+            for name in pages(ids):
+                if name in NOT_PICTURED:
+                    continue
+                open_page(page, platform, ids, name)
                 page.screenshot(path=folder / f"{name}-{size}-{theme}.png", full_page=True)
             context.close()
 
@@ -89,9 +112,9 @@ def main(folder: Path) -> int:
         fill_github(github)
         platform = Platform.start(Path(directory), GITHUB_API_URL=github.url)
         try:
-            paths = {name: path for name, path in pages(fill(platform, github)).items() if name not in NOT_PICTURED}
+            ids = fill(platform, github)
             with browser() as running:
-                take(running, platform.url, platform.admin_token, paths, folder)
+                take(running, platform, ids, folder)
         except NoBrowser as missing:
             print(missing, file=sys.stderr)
             return 1

@@ -56,7 +56,8 @@ function tick() {
 function showLocalTimes() {
   for (const time of findAll("time[data-local]:not([title])")) {
     time.title = time.textContent;
-    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+    const style = time.dataset.local === "clock" ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "medium" };
+    time.textContent = new Date(time.dateTime).toLocaleString(undefined, style);
   }
 }
 showLocalTimes();

@@ -6,6 +6,7 @@ const refresh = oneAtATime(async () => {
   const page = await freshPage();
   updateFigures(page);
   for (const part of ["banners", "summary"]) replacePart(page, part);
+  updateFilter(page);
   updateTable(page);
   announceChanges(changed);
   changed = [];
@@ -28,6 +29,16 @@ function updateFigures(page) {
     shown.closest(".card").replaceChildren(...card.childNodes);
     if (isChanged) mark(find(`[data-figure="${figure.dataset.figure}"]`), "faded");
   }
+}
+
+// The numbers in it, not what is chosen: that may not have been sent yet.
+function updateFilter(page) {
+  const select = find("[data-state-filter]");
+  if (document.activeElement === select) return;
+  const chosen = select.value;
+  select.replaceChildren(...find("[data-state-filter]", page).childNodes);
+  if (![...select.options].some((option) => option.value === chosen)) return;
+  select.value = chosen;
 }
 
 function updateTable(page) {

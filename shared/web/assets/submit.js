@@ -86,7 +86,8 @@ function forget() {
   repoButton.textContent = "Find skills";
 }
 forget();
-if (!repoUrl.value) repoUrl.focus();
+if (find("#name")?.value) find("#files").focus(); // a new version of an upload
+else if (!repoUrl.value) repoUrl.focus();
 
 async function discover() {
   repoButton.textContent = "Searching…";
@@ -121,15 +122,28 @@ function updateButton() {
   repoButton.disabled = !n;
 }
 
+const AT_ONCE = 50; // skills in one request
+
 async function submitChosen() {
   const skills = chosen().map(({ name, path }) => ({ name, path }));
-  const answer = await post(API, { repoUrl: listed.repoUrl, skills, source: "the website" });
-  const submissions = answer.submissions;
-  if (submissions.length === 1 && !(answer.skipped ?? []).length) return location.assign(addressOf(submissions[0]));
+  const submissions = [];
+  const skipped = [];
+  for (let n = 0; n < skills.length; n += AT_ONCE) {
+    try {
+      const answer = await post(API, { repoUrl: listed.repoUrl, skills: skills.slice(n, n + AT_ONCE), source: "the website" });
+      submissions.push(...answer.submissions);
+      skipped.push(...(answer.skipped ?? []));
+    } catch (error) {
+      if (!n || !(error instanceof RequestFailed)) throw error;
+      skipped.push(...skills.slice(n).map((one) => ({ ...one, message: error.message }))); // what came before stays
+      break;
+    }
+  }
+  if (submissions.length === 1 && !skipped.length) return location.assign(addressOf(submissions[0]));
   const results = find("[data-results]");
   results.replaceChildren(
     ...submissions.map((one) => element("li", {}, element("a", { href: addressOf(one) }, one.skillName), element("span", { class: "muted" }, flagLabelOf(one)))),
-    ...(answer.skipped ?? []).map((one) => element("li", {}, element("span", {}, one.name ?? one.path ?? ""), element("span", { class: "muted" }, one.message ?? "Skipped"))),
+    ...skipped.map((one) => element("li", {}, element("span", {}, one.name ?? one.path ?? ""), element("span", { class: "muted" }, sentences[one.code] ?? one.message))),
   );
   results.hidden = false;
   forget();
@@ -178,7 +192,7 @@ if (uploadForm) {
     const top = tops.size === 1 && visible.every(({ path }) => path.includes("/")) ? [...tops][0] : null;
     find("[data-check-result]").replaceChildren();
     files = top ? visible.map(({ path, file }) => ({ path: path.slice(top.length + 1), file })) : visible;
-    if (top && !nameInput.value) nameInput.value = top.toLowerCase().replace(/[^a-z0-9._-]+/g, "-");
+    if (top && !nameInput.value) nameInput.value = top.toLowerCase().replace(/[^a-z0-9._-]+/g, "-").slice(0, 64).replace(/^[._-]+|[._-]+$/g, "");
     showChosen();
   }
 

@@ -1,9 +1,10 @@
-"""What the page of a submission says about one that waits for a service that is down."""
+"""View models: what the page of a submission says while a service is down, and the filter of the queue."""
 
 from datetime import UTC, datetime, timedelta
 
 from shared.records.submissions import HistoryEntry, State, Submission
-from shared.web.views import deferral_of, stages_of, tries_of
+from shared.submissions.counters import Stats
+from shared.web.views import deferral_of, filters, stages_of, tries_of
 
 AT = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
 DOWN = "deferred: We could not reach GitHub (quota used up)."
@@ -53,3 +54,26 @@ def test_a_deferred_submission_says_what_is_down_how_often_it_was_tried_and_when
     assert deferral_of(old, tries, AT) == said
     assert "next try soon" in deferral_of(deferred, 1, AT + timedelta(hours=1))
     assert deferral_of(a_submission(reason=None), 0, AT) is None
+
+
+def test_a_list_can_be_limited_to_the_state_that_is_shown_even_if_nothing_is_in_it():
+    counts = {State.PUBLISHED: 3, State.TIER1_FAILED: 2, State.REJECTED: 1}
+    stats = Stats(
+        total=6,
+        active=0,
+        published=3,
+        rejected=3,
+        blocked=0,
+        on_hold=0,
+        by_state=counts,
+        generated_at=datetime(2026, 1, 1, tzinfo=UTC),
+        degraded=False,
+    )
+    shown = filters(stats, "RECEIVED")
+    assert dict(shown["States"]) == {
+        "RECEIVED": "Queued (0)",
+        "PUBLISHED": "Published (3)",
+        "TIER1_FAILED": "Rejected by the scan (2)",
+        "REJECTED": "Rejected for another reason (1)",
+    }
+    assert ("rejected", "Rejected (3)") in shown["Categories"]

@@ -68,7 +68,7 @@ async def test_what_another_reviewer_holds_is_refused_until_it_is_taken_over(env
     await post(env, anna, submission, "claim")
     assert "Yours until" in await page_of(env, anna, submission)
     page = await page_of(env, rita, submission)
-    assert re.search(r"admin has claimed this until \d\d:\d\d UTC", page)
+    assert re.search(r"admin has claimed this until <time [^>]+>\d\d:\d\d UTC</time>", page)
     assert ("Approve…" in page, "Take over claim…" in page) == (False, True)
     refused = await post(env, rita, submission, "reject")
     assert refused.status == 409

@@ -207,14 +207,14 @@ async def test_filters_are_selects_with_the_number_of_skills_of_each_value(env):
     assert options(page, "tier") == ["Any", "Scanned (3)", "Certified (0)", "Verified (0)"]
     await within(env, lambda: block_skill("uploads/anonymous/csv-cleaner", "It steals keys.", "admin:anna"))
     page = (await call(env, "GET /skills", "/skills?category=Data")).text
-    assert options(page, "category") == ["Any", "documents (2)", "data"]
+    assert options(page, "category") == ["Any", "documents (2)", "data (0)"]
     assert 'value="data" selected' in page
 
 
 async def test_a_category_that_is_not_counted_can_be_chosen_too(env):
     await within(env, lambda: put_skills(env.kv, a_skill("a/b/c", category="falconry", license="MIT")))
     page = (await call(env, "GET /skills", "/skills")).text
-    assert options(page, "category") == ["Any", "falconry"]
+    assert options(page, "category") == ["Any", "falconry (not counted)"]
     for query in ("category=falconry", "license=mit", "tool=hawk"):
         name, _, value = query.partition("=")
         assert f'<option value="{value}" selected>' in (await call(env, "GET /skills", f"/skills?{query}")).text, name

@@ -106,6 +106,18 @@ async def test_several_skills_are_a_list_to_choose_from(env, monkeypatch):
     assert "Enter the folder with the SKILL.md" in both.text
 
 
+async def test_a_repository_with_more_skills_than_a_form_lists_says_so(env, monkeypatch):
+    async def several(*_):
+        raise Unprocessable(
+            "Say which.", "several_skills", {"skills": [], "paths": [f"skills/s{n}" for n in range(53)]}
+        )
+
+    monkeypatch.setattr(intake, "submit_repo", several)
+    page = await call(env, "POST /submit", form={"repoUrl": "https://github.com/acme/many"})
+    assert page.text.count('type="checkbox"') == 50
+    assert "3 more skills not listed here" in page.text
+
+
 async def test_a_reverse_shell_of_a_zip_file_is_found_by_its_check(env):
     content = zipped({"SKILL.md": page_of("x"), "run.sh": REVERSE_SHELL.encode()})
     page = await sent(env, {"name": "x", "action": "check"}, {"x.zip": content})
