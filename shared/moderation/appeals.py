@@ -62,7 +62,8 @@ async def open_appeal(submission_id: str, owner: Owner, objections: Sequence[Obj
         points=_points_of(objections, receipt),
         run=submission.run,
     )
-    audit = audit_put(owner, "appeal", submission.id, f"{len(appeal.points)} points")
+    n = len(appeal.points)
+    audit = audit_put(owner, "appeal", submission.id, f"{n} point{'s' * (n > 1)}")
     events = event_puts(_event_of(appeal, submission))
     try:
         await get_kv().transact(lambda: [*mention_writes(submission, at), *opening_writes(appeal), *events, audit])

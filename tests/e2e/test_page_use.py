@@ -259,6 +259,48 @@ def test_a_finding_of_a_submission_is_one_click_from_its_line(tab, demo):
     expect(tab.locator("tr:target.hit")).to_be_in_viewport()
 
 
+def test_findings_of_one_line_are_shown_once_and_lead_to_the_page_of_their_rule(tab, demo):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(f"{demo.url}/submissions/{demo.ids['failed']}")
+    hits = tab.locator(".finding .hit .line-number").all_inner_texts()
+    assert len(hits) == len(set(hits))
+    tab.click("summary:text('more findings on this line')")
+    expect(tab.locator(".finding details[open] li")).to_have_count(3)
+    assert tab.evaluate("[...document.querySelectorAll('.code')].every((one) => one.scrollWidth <= one.clientWidth)")
+    tab.click(".finding .where[href='/rules/EX-CREDENTIAL-NEAR-SEND']")
+    expect(tab.locator("h1")).to_have_text("Reads a credential file and sends data a few lines later")
+
+
+def test_the_reason_in_the_queue_begins_with_its_cause(tab, demo):
+    tab.goto(f"{demo.url}/queue")
+    reason = tab.locator(f"tr[data-id='{demo.ids['failed']}'] .reason")
+    expect(reason).to_have_text(re.compile(r"^Reads a credential file and sends data a few lines later, sync\.py:6 "))
+
+
+def test_badge_and_release_follow_the_version(tab, demo):
+    tab.goto(f"{demo.url}/skills/uploads/anonymous/pdf-forms")
+    expect(tab.locator("dt:text('Released') + dd")).to_contain_text("1.0.2, 1 h ago")
+    expect(tab.locator("dt:text('First release') + dd")).to_have_text("22 h ago")
+    badge = tab.get_by_role("img", name="Badge of pdf-forms").get_attribute("src")
+    assert "1.0.2" in demo.request("GET", badge)[2].decode()
+
+
+def test_the_audit_log_filters_names_skills_and_is_exported(tab, demo):
+    sign_in(tab, demo)
+    tab.goto(f"{demo.url}/admin/audit")
+    everything = tab.locator("tbody tr").count()
+    tab.fill("#action", "block")
+    tab.get_by_role("button", name="Filter").click()
+    rows = tab.locator("tbody tr")
+    assert 0 < rows.count() < everything
+    expect(rows.get_by_role("link", name="uploads/anonymous/shell-helper")).to_be_visible()
+    with tab.expect_download() as download:
+        tab.get_by_role("link", name="Export CSV").click()
+    exported = download.value.path().read_text().splitlines()
+    assert len(exported) == 1 + rows.count()
+    assert any("uploads/anonymous/shell-helper" in line for line in exported)
+
+
 @pytest.mark.parametrize("place", ["#review-title", "#appeals-title", "stuck", "dead", "reports"])
 def test_each_number_of_the_admin_page_is_that_of_the_rows_it_leads_to(tab, demo, place):
     sign_in(tab, demo)

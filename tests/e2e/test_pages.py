@@ -1,6 +1,7 @@
 """The pages in use, in a real browser, against the running platform."""
 
 import re
+import zipfile
 
 import pytest
 from playwright.sync_api import expect
@@ -44,6 +45,7 @@ def tab(browser):
 
 
 def test_the_first_paint_is_right_without_javascript_with_0_1_and_300_submissions(browser, tmp_path, github):
+    github.repo("o/r", {f"skills/skill-{n}/SKILL.md": skill_md(f"skill-{n}", "One of many.", []) for n in range(300)})
     platform = Platform.start(tmp_path, GITHUB_API_URL=github.url)
     try:
         admin = AdminSession(platform, platform.admin_token)
@@ -164,6 +166,23 @@ def test_an_upload_without_javascript_works_too(browser, platform, tmp_path):
     context.close()
 
 
+def test_a_zip_file_is_uploaded_without_javascript(browser, platform, tmp_path):
+    with zipfile.ZipFile(tmp_path / "folder.zip", "w") as archive:
+        archive.writestr("zipped/SKILL.md", skill_md("zipped", "Comes in a zip file.", []))
+        archive.writestr("zipped/notes.txt", "notes")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{platform.url}/submit")
+    page.fill("#name", "zipped")
+    page.set_input_files("#files", str(tmp_path / "folder.zip"))
+    page.click("button:text('Upload and submit')")
+    page.click("text=View submission")
+    wait_until_idle(platform)
+    page.reload()
+    assert "Published as version 1.0.0" in page.inner_text(".verdict-line")
+    context.close()
+
+
 def test_the_skills_of_a_repository_are_found_chosen_submitted_and_followed(browser, platform):
     tab = Tab(browser.new_context())
     page = tab.page
@@ -171,6 +190,7 @@ def test_the_skills_of_a_repository_are_found_chosen_submitted_and_followed(brow
     page.fill("#repo-url", "https://github.com/acme/agent-tools")
     page.click("button:text('Find skills')")
     expect(page.get_by_role("button", name="Submit 3 skills")).to_be_visible()
+    expect(page.get_by_role("group", name="Skills found")).to_be_focused()
     page.get_by_label(re.compile("ticket-router")).uncheck()
     page.get_by_role("button", name="Submit 2 skills").click()
     expect(page.locator("[data-results] a")).to_have_count(2)
@@ -451,7 +471,15 @@ def test_every_number_equals_the_rows_it_leads_to(tab, platform):
         links.append((f"/queue?state={option.get_attribute('value')}", n))
     for path, n in links:
         tab.goto(platform.url + path)
-        assert (path, tab.locator("tbody tr").count()) == (path, int(n))
+        assert (path, rows_of_all_pages(tab)) == (path, int(n))
+
+
+def rows_of_all_pages(tab) -> int:
+    rows, following = tab.locator("tbody tr").count(), tab.get_by_role("link", name="Next")
+    while following.count():
+        following.click()
+        rows += tab.locator("tbody tr").count()
+    return rows
 
 
 def test_stamps_are_in_the_time_of_the_browser_with_utc_on_hover(browser, platform):

@@ -9,7 +9,10 @@ _REASON = ("Why it is in this state, in one sentence; null while there is nothin
 _REPO = ("The repository on GitHub; null for an upload.", REPO)
 _SCORE = ("0 to 100 from the scan, 100 being best; null until it has been scanned.", 96)
 _VERSION = ("Counts its changes: of two copies, the one with the higher number is newer.", 7)
-_NAME = ("The skill's name in its repository.", "pdf")
+_NAME = (
+    "Its full name: owner, repository and skill. That of an upload begins with `uploads/anonymous/`.",
+    "acme/tools/pdf",
+)
 _AHEAD = ("How many submissions are processed before it; `500+` beyond the first 500.", 3)
 _WAIT = ("Milliseconds until a worker probably starts with it; null if there is no estimate.", 42000)
 _SOURCE = ("The client that sends this, like `cli`. Stored for statistics.", "cli")
