@@ -72,7 +72,7 @@ def measure_alone(platform: Platform, github: StubGitHub) -> dict[str, Any]:
     [body] = with_skills(github, "acme/alone", 1)
     github.asked.clear()
     started = time.time()
-    ended = _published(platform, submit(platform, body))
+    ended = _published(platform, submit(platform, github, body))
     return {"seconds": round(ended - started, 2), "chainSeconds": round(_waiting_time([a.at for a in github.asked]), 2)}
 
 

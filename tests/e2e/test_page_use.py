@@ -1,5 +1,6 @@
 """Pages with fixed data, in a real browser: accessibility, themes, sizes, keyboard."""
 
+import gzip
 import re
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -119,7 +120,7 @@ LIVE = re.compile(r"\d+ (ms|s|min|h|days?|months?)( ago)?$")  # what an age may 
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_complete_without_a_script(browser, demo, name):
+def test_a_page_is_complete_without_a_script_and_light(browser, demo, name):
     """What a page says with its scripts, its HTML says before them."""
     said = []
     for javascript in (True, False):
@@ -128,7 +129,9 @@ def test_a_page_is_complete_without_a_script(browser, demo, name):
         open_page(page, demo, demo.ids, name)
         page.wait_for_load_state()
         said.append([text for text in page.evaluate(SAID) if not LIVE.search(text)])
+        sent = len(gzip.compress(page.content().encode()))
         context.close()
+    assert sent < (200_000 if name.startswith("docs") else 50_000)  # beside its assets, of the 300 KB and 100 KB
     with_scripts, without = said
     assert without
     assert [text for text in with_scripts if text not in without] == []

@@ -22,7 +22,9 @@ def with_skills(github: StubGitHub, full_name: str, count: int = IN_FLIGHT) -> l
     return [{"repoUrl": f"https://github.com/{full_name}-{name}", "skillPath": f"skills/{name}"} for name in names]
 
 
-def submit(platform: Platform, body: dict[str, str]) -> str:
+def submit(platform: Platform, github: StubGitHub, body: dict[str, str]) -> str:
+    """Its request finds GitHub down, so that its worker asks every question."""
+    github.fail(body["repoUrl"].removeprefix("https://github.com/"), "500", times=1)
     status, answer = platform.json("POST", "/api/v1/submissions", body)
     assert status == 201, answer
     return str(answer["id"])
@@ -38,7 +40,7 @@ def queue_up_behind_busy_workers(
     github.release(_keep_all_busy(platform, github, f"{full_name}-first"))
     busy = _keep_all_busy(platform, github, f"{full_name}-before")
     with ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda body: submit(platform, body), bodies))
+        ids = list(pool.map(lambda body: submit(platform, github, body), bodies))
     github.asked.clear()
     github.hold_until(IN_FLIGHT)
     before_release()
@@ -49,7 +51,7 @@ def queue_up_behind_busy_workers(
 def _keep_all_busy(platform: Platform, github: StubGitHub, full_name: str) -> Gate:
     busy = github.hold_until(WORKERS + 1, "codeload")  # the question that workers are most patient with
     for n, body in enumerate(with_skills(github, full_name, WORKERS)):
-        submit(platform, body)
+        submit(platform, github, body)
         eventually(lambda arrived=n: busy.arrived > arrived, 60)
     return busy
 
