@@ -46,6 +46,11 @@ _POWERSHELL_TICK = re.compile(r"`(?=[A-Za-z])(?<=[A-Za-z]`)")
 # Bytes as they are looked at for joints: one kind of quotes, no white space, and nothing beyond ASCII, where more is.
 _JOINTS = bytes.maketrans(b"'.", b'"+')
 _NO_JOINTS = bytes([*range(9, 14), *range(28, 33), *range(128, 256)])
+# The same for letters with gaps between them, as _SPELLED has them.
+_SINGLE_LETTERS = bytes(
+    ord("a") if chr(code) in f"{string.ascii_letters},." else 32 if chr(code) in " -" else ord("x")
+    for code in range(256)
+)
 _BASE64_PADDING = re.compile(r"={0,2}")
 _BASE85_BLOB = re.compile(r"['\"]([!-~]{40,})['\"]")
 _BASE85_LETTERS = f"{string.ascii_letters}{string.digits}!#$%&()*+-;<=>?@^_`{{|}}~".encode()
@@ -88,6 +93,12 @@ def _with_joint(joint: bytes) -> Callable[[str], bool]:
     return lambda text: joint in text.encode("utf-8", "surrogatepass").translate(_JOINTS, _NO_JOINTS)
 
 
+def _with_single_letters(text: str) -> bool:
+    """Two in a row, with a gap on each side."""
+    letters = text.encode("utf-8", "surrogatepass").translate(_SINGLE_LETTERS)
+    return any(gap in letters for gap in (b" a a ", b" a  a ", b" a   a "))
+
+
 @cache
 def _steps() -> tuple[tuple[Callable[[str], bool], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
     """The steps in order: a quick look whether one may match, its pattern, its replacement."""
@@ -95,7 +106,7 @@ def _steps() -> tuple[tuple[Callable[[str], bool], re.Pattern[str], str | Callab
         (_with("&#", "&v"), _ENTITY, _named_character),
         (_with("%"), _PERCENT, lambda match: unquote(match.group())),
         (_with("**", "></", "<!--"), _INSIDE_WORD, _within_word),
-        (_with(" ", "-"), _SPELLED, _spelled_out),
+        (_with_single_letters, _SPELLED, _spelled_out),
         *((_with(two), pattern, "") for two, pattern in zip(("''", '""', "``"), _EMPTY_QUOTES, strict=True)),
         *((_with(mark), pattern, r"\1") for mark, pattern in zip("'\"", _QUOTED_LETTER, strict=True)),
         (_with("IFS"), _FIELD_SEPARATOR, " "),

@@ -3,7 +3,7 @@ letters of other scripts, and Cyrillic that is not Russian. A run of such words 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -37,16 +37,13 @@ _NOT_RUSSIAN = re.compile(
     re.IGNORECASE,
 )
 _FENCED = re.compile(r"^ {0,3}```[^\n]*\n(?:(?! {0,3}```)[^\n]*\n)*", re.MULTILINE)
-_NO_PROSE = re.compile(r"`[^`\n]*`|\bhttps?://\S+|<[^<>\n]{1,200}>|\]\([^()\n]{0,300}\)")
+# Each begins with a literal, which is fast to search for.
+_NO_PROSE = re.compile(r"`[^`\n]*`|h(?<!\wh)ttps?://\S+|<[^<>\n]{1,200}>|\]\([^()\n]{0,300}\)")
 _WORD = re.compile(
-    r"(?<![\w/.@#$\\-])((?<=[^\s.,;:|*/+>-] )|(?<=[^\s.,;:|*/+>-]\n)(?=[a-z]))?"  # group 1: directly after a word
+    # Group 1 is the first letter of a word directly after another one.
+    r"(?<![\w/.@#$\\-])(?:(?:(?<=[^\s.,;:|*/+>-] )|(?<=[^\s.,;:|*/+>-]\n)(?=[a-z]))(?=(.)))?"
     r"([A-Za-z][a-z]{1,40}(?:['’][a-z]{1,20})?)(?![\w/@=(\\]|[.-]\w)"
 )
-
-
-class _Word(NamedTuple):
-    text: str
-    follows: bool  # the word before it, with nothing but a space between them: no item of a list
 
 
 class _Language(NamedTuple):
@@ -96,7 +93,7 @@ def _unread_script(text: str) -> str:
 
 
 def _unread_words(text: str) -> str:
-    words = list(_words_of(_NO_PROSE.sub(" ", _FENCED.sub("\n", text))))
+    words = _words_of(_NO_PROSE.sub(" ", _FENCED.sub("\n", text)))
     english, *others = _languages()
     run = _unread_run(words, english)
     if len(run) < MIN_RUN or not all(_unread_run(words, language) for language in others):
@@ -105,26 +102,31 @@ def _unread_words(text: str) -> str:
     return counts.most_common(1)[0][0] if counts else "another language"
 
 
-def _words_of(prose: str) -> Iterator[_Word]:
-    for match in _WORD.finditer(prose):
-        yield _Word(match.group(2).lower(), match.start(1) >= 0)
+def _words_of(prose: str) -> list[tuple[str, str]]:
+    """Each with a letter if it follows the word before it, with nothing but a space between them: no item of a list."""
+    found = _WORD.findall(prose)
+    lowered = {word: word.lower() for word in {word for _, word in found}}
+    return [(follows, lowered[word]) for follows, word in found]
 
 
-def _unread_run(words: list[_Word], language: _Language) -> list[str]:
+def _unread_run(words: list[tuple[str, str]], language: _Language) -> list[str]:
     """The words of the first run that shows another language, or none."""
-    weights = {word: _weight(word, language) for word in {word.text for word in words}}
+    weights = {word: _weight(word, language) for word in {word for _, word in words}}
     if sum(weight for weight in weights.values() if weight > 0) < MIN_RUN:
         return []
-    run, score, seen = [], 0, set[str]()
-    for word, follows in words:
-        run.append(word)
-        if weights[word] != 1 or (follows and word not in seen):
-            score += weights[word]
+    start = score = 0
+    seen = set[str]()
+    for at, (follows, word) in enumerate(words):
+        weight = weights[word]
+        if score == 0:
+            if weight <= 0:
+                continue  # most words
+            start, seen = at, set()
+        if weight != 1 or (follows and word not in seen):
+            score = max(0, score + weight)
             seen.add(word)
-        if score <= 0:
-            run, score, seen = [], 0, set()
-        elif score >= MIN_RUN and len(run) >= MIN_RUN:
-            return run
+        if score >= MIN_RUN and at - start + 1 >= MIN_RUN:
+            return [word for _, word in words[start : at + 1]]
     return []
 
 

@@ -46,9 +46,12 @@ def find_missing_on_pages(
 ) -> Iterator[tuple[str, MissingScript]]:
     """On SKILL.md and the pages that it leads to, each of which may make what a later one runs."""
     made: set[str] | None = None
+    before: str | None = None
     for path, text in pages:
+        if before is not None:
+            made = (made or set()) | _made_at(before).keys()
         yield from ((path, one) for one in find_missing_scripts(text, paths, made))
-        made = (made or set()) | _made_at(text).keys()
+        before = text
 
 
 def find_missing_scripts(page: str, paths: Collection[str], made: Collection[str] | None = None) -> list[MissingScript]:
