@@ -39,6 +39,7 @@ from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, TEXTS_CPU_LIMIT, seco
 
 PROGRAM = "shared.scanner.scan_process"
 MAX_IDLE = 3  # a batch has three messages
+MAX_WAIT = timedelta(seconds=0.5)  # for a process that scans: starting one takes as much CPU time as twenty short scans
 LEAST_CPU = 0.5  # seconds; less is not worth a second try
 LONG = 0.5  # seconds of CPU time after which a scan gives way to others
 LOW_PRIORITY = 10  # about a tenth of the share of others; lower, and it would hold its worker for too long
@@ -75,6 +76,8 @@ class ScanProcesses:
         self._cpu_limit = cpu_limit.total_seconds()
         self._texts_limit = min(self._cpu_limit, TEXTS_CPU_LIMIT.total_seconds())
         self._idle: list[ScanProcess] = []
+        self._busy = 0
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
         try:
@@ -106,7 +109,7 @@ class ScanProcesses:
         cpu_limit: float | None = None,
     ) -> ScanAnswer:
         cpu_left = cpu_limit or self._cpu_limit
-        if used := self._take_idle():
+        if used := await self._take_idle_soon():
             try:
                 return await self._answer_of(used, files, findings, cpu_left, most_text)
             except ScanStopped:
@@ -117,16 +120,34 @@ class ScanProcesses:
         return await self._answer_of(fresh, files, findings, cpu_left, most_text)
 
     async def _answer_of(self, process: "ScanProcess", *request: Any) -> ScanAnswer:
+        self._busy += 1
         try:
             async with asyncio.timeout(seconds_to_wait(SCAN_WALL_LIMIT)):
                 answer = await asyncio.to_thread(process.scan, *request)
+            self._keep(process)
         except BaseException as error:  # cancelled too: its caller no longer waits for this scan
             process.end()
             if isinstance(error, TimeoutError):
                 raise Unavailable("The scan took too long.") from error
             raise
-        self._keep(process)
+        finally:
+            self._busy -= 1
+            self._wake_all()
         return answer
+
+    async def _take_idle_soon(self) -> "ScanProcess | None":
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds_to_wait(MAX_WAIT)):
+                while self._busy and not self._idle:
+                    self._waiting.append(asyncio.get_running_loop().create_future())
+                    await self._waiting[-1]
+        return self._take_idle()
+
+    def _wake_all(self) -> None:
+        while self._waiting:
+            waiting = self._waiting.pop()
+            if not waiting.done():
+                waiting.set_result(None)
 
     def _take_idle(self) -> "ScanProcess | None":
         while self._idle:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Unavailable
-from shared.scanner import finding_for, rule_set_version, scan_skill
+from shared.scanner import finding_for, rule_set_version, scan_runner, scan_skill
 from shared.scanner.inventory import texts_of
 from shared.scanner.report import Verdict
 from shared.scanner.sarif import sarif_log
@@ -167,7 +167,41 @@ async def test_a_scan_without_a_waiting_caller_ends(hostile):
     assert not process.is_alive
 
 
-async def test_processes_are_used_again_and_few_are_kept(scan_processes):
+async def test_short_scans_at_one_moment_share_a_process(scan_processes, monkeypatch):
+    monkeypatch.setattr(scan_runner, "MAX_WAIT", timedelta(seconds=60))
+    reports = await asyncio.gather(*(scan_processes.scan({**GOOD, f"{n}.txt": b"%d" % n}) for n in range(6)))
+    assert len({report.receipt.content_hash for report in reports}) == 6
+    assert len(scan_processes._idle) == len(children()) == 1
+
+
+@pytest.mark.requirement("R37")
+async def test_a_scan_does_not_wait_long_for_another_one(hostile):
+    await hostile.scan(GOOD)
+    held = asyncio.create_task(hostile.scan(ordered("wait")))
+    await asyncio.sleep(0)
+    assert await hostile.scan(GOOD) == scan_skill(GOOD)
+    assert not held.done()
+    held.cancel()
+
+
+async def test_scans_that_wait_go_on_when_the_process_fails_or_its_caller_leaves(hostile, monkeypatch):
+    monkeypatch.setattr(scan_runner, "MAX_WAIT", timedelta(seconds=60))
+    for order in ("fail", "wait"):
+        first = asyncio.create_task(hostile.scan(ordered(order)))
+        await asyncio.sleep(0)
+        waiting = [asyncio.create_task(hostile.scan(GOOD)) for _ in range(3)]
+        given_up = waiting.pop()
+        await asyncio.sleep(0.05)
+        given_up.cancel()
+        if order == "wait":
+            first.cancel()
+        assert await asyncio.gather(*waiting) == [scan_skill(GOOD)] * 2
+        await asyncio.gather(first, given_up, return_exceptions=True)
+        assert len(hostile._idle) == 1
+
+
+async def test_processes_are_used_again_and_few_are_kept(scan_processes, monkeypatch):
+    monkeypatch.setattr(scan_runner, "MAX_WAIT", timedelta(0))
     await scan_processes.scan(GOOD)
     [first] = scan_processes._idle
     await scan_processes.scan(BAD)
@@ -206,10 +240,13 @@ async def test_a_process_has_no_secrets_of_its_parent(hostile, monkeypatch):
 
 PARENT = """
 import asyncio, os, signal, sys, threading
+from datetime import timedelta
+from shared.scanner import scan_runner
 from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from tests.support.hostile_scans import ORDER
 
 async def main():
+    scan_runner.MAX_WAIT = timedelta(0)
     scans = ScanProcesses(("tests.support.hostile_scans",))
     await asyncio.gather(scans.scan({"SKILL.md": b"a"}), scans.scan({"SKILL.md": b"b"}))
     busy = asyncio.create_task(scans.scan({ORDER: b"burn_in_c"}))
