@@ -39,7 +39,9 @@ from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, TEXTS_CPU_LIMIT, seco
 
 PROGRAM = "shared.scanner.scan_process"
 MAX_IDLE = 3  # a batch has three messages
-MAX_WAIT = timedelta(seconds=0.5)  # for a process that scans: starting one takes as much CPU time as twenty short scans
+# A start takes as much CPU time as twenty short scans: so a scan waits a little for a process that starts or scans.
+MAX_WAIT = timedelta(seconds=0.5)
+MAX_START = timedelta(seconds=5)  # many start at once on a machine that was idle
 LEAST_CPU = 0.5  # seconds; less is not worth a second try
 LONG = 0.5  # seconds of CPU time after which a scan gives way to others
 LOW_PRIORITY = 10  # about a tenth of the share of others; lower, and it would hold its worker for too long
@@ -76,7 +78,7 @@ class ScanProcesses:
         self._cpu_limit = cpu_limit.total_seconds()
         self._texts_limit = min(self._cpu_limit, TEXTS_CPU_LIMIT.total_seconds())
         self._idle: list[ScanProcess] = []
-        self._busy = 0
+        self._busy: set[ScanProcess] = set()
         self._waiting: list[asyncio.Future[None]] = []
 
     async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
@@ -120,7 +122,7 @@ class ScanProcesses:
         return await self._answer_of(fresh, files, findings, cpu_left, most_text)
 
     async def _answer_of(self, process: "ScanProcess", *request: Any) -> ScanAnswer:
-        self._busy += 1
+        self._busy.add(process)
         try:
             async with asyncio.timeout(seconds_to_wait(SCAN_WALL_LIMIT)):
                 answer = await asyncio.to_thread(process.scan, *request)
@@ -131,23 +133,24 @@ class ScanProcesses:
                 raise Unavailable("The scan took too long.") from error
             raise
         finally:
-            self._busy -= 1
+            self._busy.remove(process)
             self._wake_all()
         return answer
 
     async def _take_idle_soon(self) -> "ScanProcess | None":
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds_to_wait(MAX_WAIT)):
-                while self._busy and not self._idle:
-                    self._waiting.append(asyncio.get_running_loop().create_future())
-                    await self._waiting[-1]
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + seconds_to_wait(MAX_START)
+        while self._busy and not self._idle and loop.time() < ends:
+            freed = loop.create_future()
+            self._waiting.append(freed)
+            done, _ = await asyncio.wait([freed], timeout=seconds_to_wait(MAX_WAIT))
+            if not done and all(process.is_ready for process in self._busy):
+                break
         return self._take_idle()
 
     def _wake_all(self) -> None:
         while self._waiting:
-            waiting = self._waiting.pop()
-            if not waiting.done():
-                waiting.set_result(None)
+            self._waiting.pop().set_result(None)
 
     def _take_idle(self) -> "ScanProcess | None":
         while self._idle:
@@ -179,8 +182,8 @@ class ScanProcess:
         assert self._process.stdin
         assert self._process.stdout
         self._requests, self._answers = self._process.stdin, self._process.stdout
-        self._is_ready = False
         self._cpu_before = 0.0
+        self.is_ready = False
         self.has_yielded = False
 
     @property
@@ -227,9 +230,9 @@ class ScanProcess:
                 pipe.close()
 
     def _await_start(self) -> None:
-        if not self._is_ready and read_message(self._answers, len(READY)) != READY:
+        if not self.is_ready and read_message(self._answers, len(READY)) != READY:
             raise ScanStopped("the scanner could not be started", is_fault=True)
-        self._is_ready = True
+        self.is_ready = True
 
     def _await_answer(self) -> None:
         waiting = select.poll()

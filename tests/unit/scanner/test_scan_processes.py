@@ -174,6 +174,27 @@ async def test_short_scans_at_one_moment_share_a_process(scan_processes, monkeyp
     assert len(scan_processes._idle) == len(children()) == 1
 
 
+async def test_a_scan_starts_no_process_while_another_one_starts(hostile, monkeypatch):
+    waits = []
+
+    def short(limit):
+        waits.append(limit)
+        return 0.01 if limit == scan_runner.MAX_WAIT else 60
+
+    monkeypatch.setattr(scan_runner, "seconds_to_wait", short)
+    first = asyncio.create_task(hostile.scan(GOOD))
+    await asyncio.sleep(0)
+    [starting] = children()
+    os.kill(starting, signal.SIGSTOP)
+    second = asyncio.create_task(hostile.scan(GOOD))
+    while waits.count(scan_runner.MAX_WAIT) < 3 and len(children()) == 1:  # noqa: ASYNC110 it has no event
+        await asyncio.sleep(0.01)
+    assert children() == [starting]
+    second.cancel()
+    first.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+
+
 @pytest.mark.requirement("R37")
 async def test_a_scan_does_not_wait_long_for_another_one(hostile):
     await hostile.scan(GOOD)
@@ -201,7 +222,7 @@ async def test_scans_that_wait_go_on_when_the_process_fails_or_its_caller_leaves
 
 
 async def test_processes_are_used_again_and_few_are_kept(scan_processes, monkeypatch):
-    monkeypatch.setattr(scan_runner, "MAX_WAIT", timedelta(0))
+    monkeypatch.setattr(scan_runner, "MAX_START", timedelta(0))  # none waits
     await scan_processes.scan(GOOD)
     [first] = scan_processes._idle
     await scan_processes.scan(BAD)
@@ -246,7 +267,7 @@ from shared.scanner.scan_runner import ScanProcess, ScanProcesses
 from tests.support.hostile_scans import ORDER
 
 async def main():
-    scan_runner.MAX_WAIT = timedelta(0)
+    scan_runner.MAX_START = timedelta(0)
     scans = ScanProcesses(("tests.support.hostile_scans",))
     await asyncio.gather(scans.scan({"SKILL.md": b"a"}), scans.scan({"SKILL.md": b"b"}))
     busy = asyncio.create_task(scans.scan({ORDER: b"burn_in_c"}))
