@@ -3,11 +3,11 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sqlite3
 import sys
-import uuid
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -59,7 +59,7 @@ class Services:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"The request of {operation} is not complete or has a wrong type: {error!r}"
             raise RequestError("ValidationException", message) from error
-        return Answer(200, {"content-type": JSON, "x-amzn-requestid": uuid.uuid4().hex}, orjson.dumps(answer))
+        return Answer(200, {"content-type": JSON, "x-amzn-requestid": os.urandom(16).hex()}, orjson.dumps(answer))
 
     async def _answer_rest(self, request: Request) -> Answer:
         if request.target == "/_health":

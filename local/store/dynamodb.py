@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -168,7 +168,7 @@ class DynamoDb:
 
     async def _write_one(self, kind: str, params: Params) -> dict[str, Any]:
         wanted = params.get("ReturnValues", "NONE")
-        action = self._action(kind, params)
+        action = _action(kind, params, self._table)
 
         def write(connection: sqlite3.Connection) -> Written:
             before, failed = _checked(connection, action)
@@ -184,7 +184,8 @@ class DynamoDb:
         given = params["TransactItems"]
         if not 1 <= len(given) <= ACTIONS_PER_TRANSACTION:
             raise invalid(f"A transaction has 1 to {ACTIONS_PER_TRANSACTION} actions; this one has {len(given)}.")
-        actions = [self._transaction_action(one) for one in given]
+        table_of = cache(self._table)
+        actions = [_transaction_action(one, table_of) for one in given]
         if len({(action.table.name, action.key) for action in actions}) < len(actions):
             raise invalid("Transaction request cannot include multiple operations on one item")
         token = params.get("ClientRequestToken")
@@ -212,25 +213,13 @@ class DynamoDb:
         connection.execute("INSERT OR REPLACE INTO transactions VALUES (?, ?, ?)", (token, request, at))
         return False
 
-    def _transaction_action(self, given: Params) -> Action:
-        [(kind, params)] = given.items()
-        if kind not in _OF_ACTIONS:
-            raise unsupported(f"{kind} in a transaction")
-        _check_parameters(f"{kind} in a transaction", params, _OF_ACTIONS[kind])
-        return self._action(kind, params)
-
-    def _action(self, kind: str, params: Params) -> Action:
-        table = self._table(params["TableName"])
-        key = table.keys.key_of(params["Item"]) if kind == "Put" else _key(table, params["Key"])
-        _check_names(params)
-        return Action(kind, table, key, params)
-
     async def _batch_write(self, params: Params) -> dict[str, Any]:
         given = [(name, next(iter(one.items()))) for name, ones in params["RequestItems"].items() for one in ones]
         if not 1 <= len(given) <= WRITES_PER_BATCH:
             raise invalid(f"A batch has 1 to {WRITES_PER_BATCH} writes; this one has {len(given)}.")
+        table_of = cache(self._table)
         actions = [
-            self._action(kind.removesuffix("Request"), {"TableName": name, **one}) for name, (kind, one) in given
+            _action(kind.removesuffix("Request"), {"TableName": name, **one}, table_of) for name, (kind, one) in given
         ]
         if len({(action.table.name, action.key) for action in actions}) < len(actions):
             raise invalid("Provided list of item keys contains duplicates")
@@ -256,6 +245,21 @@ class DynamoDb:
         if operation == "UpdateTimeToLive":
             return {"TimeToLiveSpecification": params["TimeToLiveSpecification"]}
         return {name: described(definition)}
+
+
+def _transaction_action(given: Params, table_of: Callable[[str], Table]) -> Action:
+    [(kind, params)] = given.items()
+    if kind not in _OF_ACTIONS:
+        raise unsupported(f"{kind} in a transaction")
+    _check_parameters(f"{kind} in a transaction", params, _OF_ACTIONS[kind])
+    return _action(kind, params, table_of)
+
+
+def _action(kind: str, params: Params, table_of: Callable[[str], Table]) -> Action:
+    table = table_of(params["TableName"])
+    key = table.keys.key_of(params["Item"]) if kind == "Put" else _key(table, params["Key"])
+    _check_names(params)
+    return Action(kind, table, key, params)
 
 
 def _check_parameters(operation: str, params: Params, known: set[str]) -> None:
