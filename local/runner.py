@@ -4,11 +4,13 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import aiohttp
@@ -32,17 +34,20 @@ READY_SECONDS = 60.0
 FINISH_SECONDS = 5.0
 REAP_SECONDS = 30.0
 SAMPLE_SECONDS = 60.0
+LEAST_ROOM = 50_000_000  # bytes
 PATIENCE_SECONDS = 30.0
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 only compared with
 
 
 async def run(config: Config) -> int:
     """Run until a signal; the exit code is 0 if every part ended as it should."""
-    console = Console(config.log_level, config.log_file)
+    with _writable(config.log_file, "LOG_FILE"):
+        console = Console(config.log_level, config.log_file)
     stopping = _stop_signals()
-    config.directory.mkdir(parents=True, exist_ok=True)
-    (config.directory / "tmp").mkdir(exist_ok=True)
-    with _lock(config):
+    with _writable(config.directory, "LOCAL_DIR"):
+        (config.directory / "tmp").mkdir(parents=True, exist_ok=True)
+        lock = _lock(config)
+    with lock:
         return await Runner(config, console, stopping).run()
 
 
@@ -54,6 +59,7 @@ class Runner:
         self._info: dict[str, Any] = {}
         self._store: StoreProcess | None = None
         self._is_clean = True
+        self._has_info = True
 
     async def run(self) -> int:
         read_template(self._config.template, "http://127.0.0.1", self._region)  # fail before anything starts
@@ -61,7 +67,8 @@ class Runner:
             url = self._url(listener.getsockname()[1])
             was_killed = self._config.info.exists()
             scanners = self._config.environment.get("EXTERNAL_SCANNERS", "").split()
-            self._token = prepare_secrets(self._config.directory, self._config.admin_token, scanners)
+            with _writable(self._config.directory, "LOCAL_DIR"):
+                self._token = prepare_secrets(self._config.directory, self._config.admin_token, scanners)
             async with AsyncExitStack() as parts:
                 endpoint = await parts.enter_async_context(self._aws(was_killed))
                 template = self._read_template(endpoint)
@@ -236,7 +243,15 @@ class Runner:
             self._write_info()
 
     async def _reap_regularly(self) -> None:
+        was_full = False
         while True:
+            is_full = shutil.disk_usage(self._config.directory).free < LEAST_ROOM
+            if is_full and not was_full:
+                self._console.warn(
+                    f"Less than {LEAST_ROOM // 10**6} MB are free on the disk of {self._config.directory}. Once it is"
+                    " full, nothing new is accepted until there is room; everything that was acknowledged is kept."
+                )
+            was_full = is_full
             await asyncio.sleep(REAP_SECONDS)
             for pool in self._pools.values():
                 await pool.reap()
@@ -263,8 +278,16 @@ class Runner:
         self._write_info()
 
     def _write_info(self) -> None:
+        """The platform works without it."""
         workers = {name: pool.pids for name, pool in self._pools.items()}
-        write_private(self._config.info, json.dumps({**self._info, "workers": workers}, indent=2) + "\n")
+        had_info = self._has_info
+        try:
+            write_private(self._config.info, json.dumps({**self._info, "workers": workers}, indent=2) + "\n")
+            self._has_info = True
+        except OSError as error:
+            self._has_info = False
+            if had_info:
+                self._console.warn(f"{self._config.info} could not be written: {error.strerror}.")
 
 
 async def _end(tasks: list["asyncio.Task[None]"], seconds: float) -> None:
@@ -277,6 +300,14 @@ async def _end(tasks: list["asyncio.Task[None]"], seconds: float) -> None:
     for task in tasks:
         if not task.cancelled() and (error := task.exception()):
             raise error
+
+
+@contextmanager
+def _writable(path: Path | None, setting: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StartError(f"{path} cannot be written: {error.strerror}. Choose another place with {setting}.") from error
 
 
 def _lock(config: Config) -> IO[str]:

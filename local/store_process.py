@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import sys
 import time
@@ -14,6 +15,7 @@ START_SECONDS = 60.0  # the first start of a release may import much
 STOP_SECONDS = 30.0
 MOST_EXITS, EXITS_WITHIN = 3, 600.0
 LOG_BYTES = 1_000_000  # then a start renames it
+LEAST_ROOM = 1_000_000
 
 
 class StoreProcess:
@@ -78,7 +80,7 @@ class StoreProcess:
         exited.cancel()
         if not is_up:
             self.kill()
-            raise StartError(f"The store did not start: {self._last_log_line()}")
+            raise StartError(f"The store did not start: {self._problem()}")
 
     async def _ask(self) -> None:
         host, _, port = self.endpoint.removeprefix("http://").partition(":")
@@ -87,7 +89,11 @@ class StoreProcess:
         await reader.readuntil(b"HTTP/1.1 200 OK\r\n")
         writer.close()
 
-    def _last_log_line(self) -> str:
+    def _problem(self) -> str:
+        """A full disk has no room for what it would report either."""
+        free = shutil.disk_usage(self._directory).free
+        if free < LEAST_ROOM:
+            return f"only {free / 1e6:.1f} MB are free on the disk of {self._directory}. Make room and start again."
         lines = self._new_lines()
         return f"{lines[-1] if lines else 'it reported nothing'} (see {self.log})"
 

@@ -54,8 +54,12 @@ def write_private(path: Path, text: str) -> None:
     """Write atomically, readable by the owner only."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+    except OSError:  # the disk is full
+        partial.unlink()
+        raise
     partial.replace(path)
 
 

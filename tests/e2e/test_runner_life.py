@@ -97,6 +97,25 @@ def test_a_port_in_use_is_reported_with_what_to_do(tmp_path: Path) -> None:
     assert refused.output == f"Port {port} is in use; choose another one: PORT={port + 1} make run\n"
 
 
+@pytest.mark.parametrize("setting", ["LOCAL_DIR", "LOG_FILE"])
+def test_a_place_that_cannot_be_written_is_reported_with_its_setting(tmp_path: Path, setting: str) -> None:
+    (tmp_path / "file").write_text("no folder")
+    place = tmp_path / "file" / "inside"
+    refused = Platform(tmp_path / "local", TEMPLATE, {setting: str(place)})
+    refused.launch()
+    assert refused.wait() == 1
+    assert refused.output == f"{place} cannot be written: Not a directory. Choose another place with {setting}.\n"
+
+
+def test_it_runs_on_where_platform_json_cannot_be_written(started: list[Platform], tmp_path: Path) -> None:
+    """As on a full disk: more processes start, and the terminal says it once."""
+    running = start(started, tmp_path)
+    (running.directory / f".platform.json.{running.pid}").mkdir()
+    assert running.request("GET", "/slow/0")[0] == 200
+    assert running.stop() == 0
+    assert running.output.count("platform.json could not be written") == 1
+
+
 def test_a_broken_template_is_reported_and_nothing_starts(tmp_path: Path) -> None:
     broken = tmp_path / "template.yaml"
     broken.write_text("Resources: {Queue: {Type: AWS::SQS::Queue, Properties: {DelaySeconds: !Ref Nobody}}}")
