@@ -193,13 +193,12 @@ build-Dependencies: # both platform tags: yara-x has arm64 wheels for the newer 
 	@$(needs_artifacts_dir)
 	@$(SAM_VENV)/bin/$(PIP_INSTALL) --no-compile --target "$(ARTIFACTS_DIR)/python" --only-binary=:all: \
 	  --python-version 3.13 --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 -r requirements.txt
-	@rm -rf "$(ARTIFACTS_DIR)/python/bin" "$(ARTIFACTS_DIR)"/python/*.dist-info/RECORD # they name the machine that built them
+	@$(BIN)/python -m local.bundle layer "$(ARTIFACTS_DIR)/python"
 	@$(call compile_in,$(ARTIFACTS_DIR)/python,/opt/python)
 
-build-%:
+build-%: # what its handler imports, directly or not: a change of other code makes no new version of it
 	@$(needs_artifacts_dir)
-	@cp -R functions shared "$(ARTIFACTS_DIR)"
-	@find "$(ARTIFACTS_DIR)" -name __pycache__ -prune -exec rm -r {} +
+	@$(BIN)/python -m local.bundle function $* "$(ARTIFACTS_DIR)"
 	@$(call compile_in,$(ARTIFACTS_DIR),/var/task)
 
 # Unchecked: the archive that Lambda unpacks does not keep the exact file times Python would compare.
@@ -211,7 +210,7 @@ compile_in = if $(PYTHON_OF_LAMBDA) -c "" 2>/dev/null; then \
 rule-pack: shared/scanner/rules.pack ## compile the scanner's rules into one file that is loaded at start
 
 shared/scanner/rules.pack: .venv/ready $(wildcard shared/scanner/*.py shared/scanner/flow/*.py shared/scanner/rules/*.yaml)
-	@$(BIN)/python -m shared.scanner.build
+	@PYTHONHASHSEED=0 $(BIN)/python -m shared.scanner.build # one order of what has none, so the same rules give the same file
 
 scanner-wheel: setup ## build the scanner alone, for authors: dist/vskill_scanner-*.whl with the command vskill-scanner
 	@$(BIN)/python -m local.scanner_wheel dist

@@ -4,12 +4,14 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import zipfile
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import boto3
 import pytest
@@ -335,16 +337,31 @@ def answering(status, body):
 
 
 def test_the_same_commit_gives_the_same_files_wherever_it_is_built(tmp_path):
-    built = [_build(tmp_path / name) for name in ("one", "another/deeper")]
-    assert built[0] == built[1]
-    assert any(name.endswith(".pyc") for name in built[0])
-    assert not any(str(tmp_path).encode() in content for content, _, _ in built[0].values())
+    building = [_begin_build(tmp_path / name) for name in ("one", "another/deeper")]
+    one, other = map(_built, building)
+    assert [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)] == []
+    assert {"shared/scanner/rules.pack"} < one.keys()
+    assert any(name.endswith(".pyc") for name in one)
+    assert not any(str(tmp_path).encode() in content for content, _, _ in one.values())
 
 
-def _build(folder):
+def _begin_build(folder):
+    """From a copy of what is committed, so the rules are compiled anew too."""
     folder.mkdir(parents=True)
-    command = ["make", "-s", "build-Consumer", f"ARTIFACTS_DIR={folder}", f"PYTHON_OF_LAMBDA={sys.executable}"]
-    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "MAKEFLAGS": ""})
+    for name in ("functions", "shared", "local"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "rules.pack"))
+    for name in ("Makefile", "template.yaml", "requirements.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    python = Path(sys.executable)
+    variables = [f"ARTIFACTS_DIR={folder / 'built'}", f"PYTHON_OF_LAMBDA={python}", f"BIN={python.parent}"]
+    command = ["make", "-s", "-o", ".venv/ready", "rule-pack", "build-Consumer", *variables]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    return folder / "built", subprocess.Popen(command, cwd=folder, env={**environment, "MAKEFLAGS": ""})
+
+
+def _built(building):
+    folder, process = building
+    assert process.wait() == 0
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime, path.stat().st_mode) for path in files
