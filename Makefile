@@ -20,6 +20,8 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 
 # The build and deployment tool, apart from the rest: it needs many of the same packages in other versions.
 SAM_VENV ?= .venv/sam
+# The auditor of templates, apart for the same reason.
+AUDIT_VENV ?= .venv/audit
 # SAM would keep its own state in the home folder and report what it is used for; neither is wanted.
 SAM := __SAM_CLI_APP_DIR=$(CURDIR)/.aws-sam/cli SAM_CLI_TELEMETRY=0 $(SAM_VENV)/bin/sam
 STAGE ?= dev
@@ -37,7 +39,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup run backup restore admin-token false-alarms check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
-.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke migrate rollback check-template external-scanner deploy-stack note-parameters
+.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke migrate rollback check-template audit external-scanner deploy-stack note-parameters
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -94,10 +96,10 @@ rollback: setup ## take every function on AWS back to its previous version: STAG
 false-alarms: setup ## print the findings that reviewers overturned, as lines of JSON (URL= with a reviewer's ADMIN_TOKEN= for AWS)
 	@$(BIN)/python -m local false-alarms $(if $(URL),--url "$(URL)")
 
-check: setup ## format, lint, types, import layers
-	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers
+check: setup ## format, lint, types, import layers, workflows
+	@$(MAKE) --no-print-directory --jobs --output-sync --keep-going check-format check-lint check-types check-layers check-workflows
 
-.PHONY: check-format check-lint check-types check-layers
+.PHONY: check-format check-lint check-types check-layers check-workflows
 check-format:
 	$(BIN)/ruff format --check .
 
@@ -109,6 +111,11 @@ check-types:
 
 check-layers:
 	$(BIN)/lint-imports
+
+WORKFLOWS ?= .github/workflows/deploy.yml
+check-workflows: # what GitHub would refuse, and what would let others in; asks nothing of GitHub
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	@$(BIN)/zizmor --quiet --offline --no-config $(WORKFLOWS) action.yml
 
 bench: rule-pack ## run the benchmarks; the results are in bench/results
 	@failed=0; for name in reads lists cold_start throughput scanner in_flight hostile; do $(BIN)/python -m bench.$$name || failed=1; done; exit $$failed
@@ -150,7 +157,7 @@ screenshots: setup ## take pictures of every page into docs/screenshots
 	@PYTHONPATH=. $(BIN)/python -m tests.support.screenshots
 
 pins: setup ## compile requirements*.in into pinned requirements*.txt
-	@for set in "requirements.in -o requirements.txt" "requirements.in requirements-dev.in -o requirements-dev.txt" "requirements-emulator.in -o requirements-emulator.txt" "requirements-sam.in -o requirements-sam.txt"; do \
+	@for set in "requirements.in -o requirements.txt" "requirements.in requirements-dev.in -o requirements-dev.txt" "requirements-emulator.in -o requirements-emulator.txt" "requirements-sam.in -o requirements-sam.txt" "requirements-audit.in -o requirements-audit.txt"; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links $$set; done
 
 build: $(SAM_VENV)/ready rule-pack ## package template.yaml and the code into .aws-sam/build
@@ -177,6 +184,15 @@ note-parameters: # SAM publishes a new version for new code, not for a new value
 check-template: $(SAM_VENV)/ready ## what the SAM CLI says of template.yaml; asks nothing of AWS
 	@mkdir -p .aws-sam/cli
 	@AWS_REGION=us-east-1 $(SAM) validate --lint
+
+audit: setup $(AUDIT_VENV)/ready ## look for insecure settings in template.yaml and waf.yaml with checkov; half a minute
+	@PYTHONPATH=. $(BIN)/python -m tests.support.template_audit $(AUDIT_VENV)/bin/checkov
+
+$(AUDIT_VENV)/ready: requirements-audit.txt
+	@echo "Installing checkov into $(AUDIT_VENV) (once) ..."
+	@$(PYTHON) -m venv --without-pip $(AUDIT_VENV)
+	@$(call install_into,$(AUDIT_VENV),requirements-audit.txt)
+	@touch $@
 
 $(SAM_VENV)/ready: requirements-sam.txt
 	@echo "Installing the AWS SAM CLI into $(SAM_VENV) (once) ..."
