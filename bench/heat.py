@@ -8,13 +8,17 @@ import asyncio
 import json
 import sys
 from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bench.cost import metered_env
 from shared.storage.kv import Key
+from shared.worker_context import Env
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.memory import Stored
-from tests.support.metered_dynamo import INDEXES, family_of, index_units, write_units
+from tests.support.metered_dynamo import INDEXES, MeteredDynamo, family_of, index_units, write_units
 
 RESULTS = Path(__file__).parent / "results" / "heat.json"
 SUBMISSIONS = 200
@@ -22,25 +26,46 @@ PER_SECOND = 1000
 LIMIT = 1000  # write units a second that one partition takes
 
 
-async def units_by_partition(submissions: int) -> dict[tuple[str, str], float]:
-    """(table or index, partition) -> write units."""
-    env, dynamo = metered_env()
-    units: dict[tuple[str, str], float] = defaultdict(float)
+Partition = tuple[str, str]  # of the table or of an index
 
-    def note(by: object, key: Key, before: Stored | None, after: Stored | None) -> None:
-        units["table", key.pk] += write_units(dynamo.factor, key, before, after)
-        for index in INDEXES:
-            for stored in (before, after):
-                if stored is not None and (partition := stored.attrs.get(f"{index}Pk")):
-                    units[index, str(partition)] += index_units(index, before, after) / 2
 
-    dynamo.on_write = note
-    for n in range(submissions):
-        await processed(env, await submitted(env, a_bundle(f"skill-{n}", f"Greets the people of town {n}.")))
+async def units_by_partition(submissions: int) -> dict[Partition, float]:
+    bundles = [a_bundle(f"skill-{n}", f"Greets the people of town {n}.") for n in range(submissions)]
+    units: dict[Partition, float] = defaultdict(float)
+    async for written in units_of_each(metered_env(), bundles):
+        for partition, amount in written.items():
+            units[partition] += amount
     return units
 
 
-def hottest(units: dict[tuple[str, str], float], submissions: int) -> list[dict[str, object]]:
+async def units_of_each(
+    metered: tuple[Env, MeteredDynamo], bundles: Iterable[dict[str, Any]]
+) -> AsyncIterator[dict[Partition, float]]:
+    """What each of these writes, from its acceptance to PUBLISHED."""
+    env, dynamo = metered
+    for bundle in bundles:
+        units: dict[Partition, float] = defaultdict(float)
+        dynamo.on_write = partial(_note, dynamo, units)
+        await processed(env, await submitted(env, bundle))
+        yield units
+
+
+def _note(
+    dynamo: MeteredDynamo,
+    units: dict[Partition, float],
+    by: object,
+    key: Key,
+    before: Stored | None,
+    after: Stored | None,
+) -> None:
+    units["table", key.pk] += write_units(dynamo.factor, key, before, after)
+    for index in INDEXES:
+        for stored in (before, after):
+            if stored is not None and (partition := stored.attrs.get(f"{index}Pk")):
+                units[index, str(partition)] += index_units(index, before, after) / 2
+
+
+def hottest(units: Mapping[Partition, float], submissions: int) -> list[dict[str, object]]:
     """Of each family the hottest partition: units a submission, and the submissions a second at which it is full."""
     families: dict[tuple[str, str], tuple[float, str]] = {}
     for (index, partition), amount in units.items():
