@@ -81,6 +81,7 @@ LONGEST_QUOTA_WAIT = timedelta(hours=2)  # GitHub's quota resets every hour; a l
 REVIEW_CLAIM_TIME = scaled(minutes=15)  # how long a reviewer who claimed a submission has to decide
 SCAN_LEASE = scaled(minutes=15)  # how long an external scanner has for one skill
 SCAN_TIMEOUT = scaled(minutes=20)  # longer than a lease: an unfinished scan is then TIMED_OUT
+RECEIVED_AGE = timedelta(days=180)  # of files that no version has; template.yaml has the bucket expire them
 SIGNED_URL_AGE = timedelta(seconds=60)  # of an address of the bucket: a block reaches every client within it
 SIGNATURE_AGE = timedelta(minutes=5)  # of a signed request; also how far ahead its clock may be
 REPO_HEALTH_AGE = scaled(hours=24)

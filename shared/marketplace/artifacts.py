@@ -20,14 +20,14 @@ class StoredArtifacts(NamedTuple):
 
 
 async def store_artifacts(name: str, version: str, description: str, files: Files) -> StoredArtifacts:
-    """Before the transaction that refers to them. Storing them again changes nothing."""
+    """With the files they are made of, before the transaction that refers to them. Storing again changes nothing."""
     packaged = await asyncio.to_thread(package, name, version, description, files)
     artifacts = {packaging: _artifact_of(packaging, body) for packaging, body in packaged.bodies.items()}
     puts = (
         get_content().put_body(artifact_key(artifacts[packaging].sha256), body)
         for packaging, body in packaged.bodies.items()
     )
-    await asyncio.gather(*puts)
+    await asyncio.gather(get_content().keep_files(files), *puts)
     return StoredArtifacts(artifacts, packaged.missing)
 
 

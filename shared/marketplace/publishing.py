@@ -47,6 +47,7 @@ from shared.storage.content import Files, content_hash_of
 from shared.storage.kv import ABSENT, Check, Key, Write
 from shared.submissions.repo_watch import watch_put
 from shared.submissions.submission_store import commit, move_submission
+from shared.timing import RECEIVED_AGE
 
 
 class NewName(NamedTuple):
@@ -78,13 +79,24 @@ class _Obstacle(NamedTuple):
     parked_by: str
 
 
+_EXPIRED = _Obstacle(
+    State.RESCAN_REQUIRED,
+    f"Its files are no longer stored: they are kept for {RECEIVED_AGE.days} days. Requeue it to read its repository"
+    " again; an upload has to be uploaded again.",
+    "rule",
+)
+
+
 async def publish(
     submission: Submission, receipt: Receipt, current: Skill | None, new_name: NewName | None = None
 ) -> Submission:
     """From the stored bytes, if they are what was scanned. The move, the skill, its version, its short name and the
     requests to external scanners are one transaction: a worker that dies right after it leaves nothing out."""
     assert submission.content_hash  # it was set when the submission was approved
-    files = await get_content().get_files(submission.content_hash)
+    try:
+        files = await get_content().get_files(submission.content_hash)
+    except NotFound:
+        return await _park(submission, _EXPIRED)
     if current is None and new_name is None:
         new_name = await _read_new_name(submission.skill_name)
     transfer = new_name.transfer if current is None and new_name else None

@@ -16,9 +16,17 @@ Files = Mapping[str, bytes]
 SignUrl = Callable[[str, Mapping[str, Any], int], Awaitable[str]]
 
 
+class AccessRefused(Unavailable):
+    """By the policy; or what is asked for is missing, and who asks may not list the bucket."""
+
+
 class Content(Protocol):
     async def put_files(self, files: Files) -> str:
-        """Stores the files and returns their content hash. Storing the same files again changes nothing."""
+        """Stores what was submitted and returns its content hash. It expires RECEIVED_AGE after it was stored last."""
+        ...
+
+    async def keep_files(self, files: Files) -> None:
+        """Stores what is going to be published: it never expires."""
         ...
 
     async def get_files(self, content_hash: str) -> dict[str, bytes]: ...
@@ -76,11 +84,17 @@ class S3Content:
 
     async def put_files(self, files: Files) -> str:
         content_hash = content_hash_of(files)
-        await self.put_body(f"content/{content_hash}", pack(files))
+        await self.put_body(f"received/{content_hash}", pack(files))
         return content_hash
 
+    async def keep_files(self, files: Files) -> None:
+        await self.put_body(f"content/{content_hash_of(files)}", pack(files))
+
     async def get_files(self, content_hash: str) -> dict[str, bytes]:
-        return unpack(await self.get_body(f"content/{content_hash}"))
+        try:
+            return unpack(await self.get_body(f"content/{content_hash}"))
+        except (NotFound, AccessRefused):
+            return unpack(await self.get_body(f"received/{content_hash}"))
 
     async def put_body(self, key: str, body: bytes) -> None:
         await self._call("PutObject", {"Key": key, "Body": body})
@@ -111,8 +125,11 @@ class S3Content:
         try:
             return await self._wire(operation, {"Bucket": self._bucket, **params})
         except ClientError as error:
-            if error.response["Error"]["Code"] == "NoSuchKey":
+            code = error.response["Error"]["Code"]
+            if code == "NoSuchKey":
                 raise NotFound("This content is not stored.") from error
+            if code == "AccessDenied":
+                raise AccessRefused("The content store refused access.") from error
             raise Unavailable("The content store refused the request.") from error
         except BotoCoreError as error:
             raise Unavailable("The content store is not reachable.") from error

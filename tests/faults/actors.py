@@ -24,7 +24,15 @@ from shared.storage.queue import SqsQueue
 from shared.worker_context import Env, get_worker_env
 from tests.support.memory_dynamo import throttled
 
-WRITES = {"PutItem", "TransactWriteItems", "SendMessage", "ChangeMessageVisibility", "put_files", "put_body"}
+WRITES = {
+    "PutItem",
+    "TransactWriteItems",
+    "SendMessage",
+    "ChangeMessageVisibility",
+    "put_files",
+    "keep_files",
+    "put_body",
+}
 PATIENT = {"queue", "content", "scan"}  # one refusal never gets through retries: the SDK's own, or in a fresh process
 KINDS = ("crash", "pause", "lose", "throttle", "down")
 
@@ -167,6 +175,9 @@ class _Content:
 
     async def put_files(self, files):
         return await self._actor.call("content", "put_files", lambda: self._actor.world.content.put(files))
+
+    async def keep_files(self, files):
+        await self._actor.call("content", "keep_files", lambda: self._actor.world.content.put(files))
 
     async def get_files(self, content_hash):
         return await self._actor.call("content", "get_files", lambda: self._actor.world.content.get(content_hash))

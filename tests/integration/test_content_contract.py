@@ -7,6 +7,7 @@ import uuid
 from functools import partial
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,13 +83,50 @@ def test_the_bucket_holds_one_archive_per_content(moto_url):
 
     async def put():
         aws = Aws(env)
-        content_hash = await S3Content(partial(aws.call, "s3"), env.bucket_name).put_files(FILES)
+        content = S3Content(partial(aws.call, "s3"), env.bucket_name)
+        content_hash = await content.put_files(FILES)
+        await content.put_files(FILES)
+        await content.keep_files(FILES)
         await aws.close()
         return content_hash
 
     content_hash = asyncio.run(put())
     listed = client("s3", moto_url).list_objects_v2(Bucket=env.bucket_name)["Contents"]
-    assert [item["Key"] for item in listed] == [f"content/{content_hash}"]
+    assert [item["Key"] for item in listed] == [f"content/{content_hash}", f"received/{content_hash}"]
+
+
+async def test_files_that_are_kept_stay_when_what_was_submitted_expires(moto_url):
+    env = load_settings(create_resources(moto_url))
+    aws, bucket = Aws(env), client("s3", moto_url)
+    content = S3Content(partial(aws.call, "s3"), env.bucket_name)
+    kept = await content.put_files(FILES)
+    await content.keep_files(FILES)
+    await content.put_files(FILES)  # submitted again, and rejected this time
+    rejected = await content.put_files({"SKILL.md": b"other"})
+    for item in bucket.list_objects_v2(Bucket=env.bucket_name, Prefix="received/")["Contents"]:
+        bucket.delete_object(Bucket=env.bucket_name, Key=item["Key"])
+    assert await content.get_files(kept) == FILES
+    with pytest.raises(NotFound):
+        await content.get_files(rejected)
+    await aws.close()
+
+
+@pytest.mark.parametrize(("refused", "error"), [(["content/"], None), (["content/", "received/"], Unavailable)])
+async def test_what_a_function_is_refused_may_be_missing_and_is_looked_for_among_what_was_submitted(refused, error):
+    """Without the right to list a bucket, S3 refuses what it does not have."""
+    stored = pack(FILES)
+
+    async def wire(operation, params):
+        if params["Key"].startswith(tuple(refused)):
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, operation)
+        return {"Body": stored}
+
+    content = S3Content(wire, "b")
+    if error is None:
+        assert await content.get_files("0" * 64) == FILES
+    else:
+        with pytest.raises(error):
+            await content.get_files("0" * 64)
 
 
 async def unreachable(endpoint_url, bucket, operation):

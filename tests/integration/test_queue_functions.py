@@ -69,7 +69,7 @@ def test_the_consumer_processes_a_batch_and_then_another_one_warm(function_env, 
 def test_a_fault_is_retried_after_its_own_delay_and_is_reported(function_env, context):
     submission = submit("vanished")
     bucket = client("s3", function_env.endpoint_url)
-    bucket.delete_object(Bucket=function_env.bucket_name, Key=f"content/{submission.content_hash}")
+    bucket.delete_object(Bucket=function_env.bucket_name, Key=f"received/{submission.content_hash}")
     record = receive(function_env)
     answer = consumer.handler({"Records": [record]}, context)
     assert answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}

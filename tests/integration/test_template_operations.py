@@ -52,6 +52,7 @@ def with_plain_http(template):
     template["Resources"]["ContentPolicy"]["Properties"]["PolicyDocument"]["Statement"][0]["Effect"] = "Allow"
 
 
+RECEIVED_RULE = of("Content", "LifecycleConfiguration.Rules.1")
 IN_KEY = "ParametersInCacheKeyAndForwardedToOrigin"
 EDGE = of("Distribution", "DistributionConfig")
 BOARD_OF_NOTHING = '{"widgets": [{"properties": {"metrics": [["VskillPlatform", "X"]]}}]}'
@@ -132,6 +133,13 @@ MISTAKES = {
         "deleted by one call, or",
     ),
     "a bucket without versions": (drop(of("Content", "VersioningConfiguration")), "cannot be restored"),
+    "rejected files that stay": (drop(RECEIVED_RULE), "what was rejected does not expire"),
+    "rejected files that go too soon": (put(f"{RECEIVED_RULE}.ExpirationInDays", 1), "does not expire"),
+    "rejected files whose expiry is off": (put(f"{RECEIVED_RULE}.Status", "Disabled"), "does not expire"),
+    "published files that expire": (put(f"{RECEIVED_RULE}.Prefix", "content/"), "published files expire: 'content/'"),
+    "artifacts that expire": (put(f"{RECEIVED_RULE}.Prefix", "artifact/"), "published files expire: 'artifact/'"),
+    "everything that expires": (drop(f"{RECEIVED_RULE}.Prefix"), "published files expire: ''"),
+    "earlier versions that stay": (drop(of("Content", "LifecycleConfiguration.Rules.2")), "kept for ever"),
     "a bucket without TLS": (with_plain_http, "without TLS"),
     "a changed first value of a secret": (
         put(of("AdminTokens", "SecretString"), '{"adminTokens": [], "more": []}'),

@@ -120,3 +120,7 @@ class CountingContent(MemoryContent):
     async def put_files(self, files):
         self.requests += 1
         return await super().put_files(files)
+
+    async def keep_files(self, files):
+        self.requests += 1
+        await super().keep_files(files)

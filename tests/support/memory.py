@@ -207,12 +207,20 @@ def _in_range(sk: str, query: Query) -> bool:
 class MemoryContent:
     def __init__(self) -> None:
         self.files: dict[str, dict[str, bytes]] = {}
+        self.kept: set[str] = set()
         self.bodies: dict[str, bytes] = {}
 
     async def put_files(self, files) -> str:
         content_hash = content_hash_of(files)
         self.files[content_hash] = dict(files)
         return content_hash
+
+    async def keep_files(self, files) -> None:
+        self.kept.add(await MemoryContent.put_files(self, files))
+
+    def expire(self) -> None:
+        """As if everything had been stored more than RECEIVED_AGE ago."""
+        self.files = {content_hash: files for content_hash, files in self.files.items() if content_hash in self.kept}
 
     async def get_files(self, content_hash: str) -> dict[str, bytes]:
         await asyncio.sleep(0)

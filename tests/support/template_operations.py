@@ -7,6 +7,7 @@ from typing import Any
 
 from local.cloudformation import Resolver
 from shared.telemetry import NAMESPACE, Watched
+from shared.timing import RECEIVED_AGE
 from tests.support.template_checks import Problems, Template, functions_of, statements_of
 
 # The metrics of AWS that alarms may name, and the dimensions under which AWS reports them.
@@ -48,6 +49,7 @@ FIRST_VALUES = {
 }
 # Seconds for which a deployment of a kind gives the new version only a part of the requests.
 FIRST_STEPS = {"Canary10Percent5Minutes": 300, "Canary10Percent15Minutes": 900, "Linear10PercentEvery1Minute": 540}
+EXPIRING = {"received/", "github/"}
 METRIC_DELAY = 60  # until Lambda reports what happened
 LOG_LEVEL = {"Fn::If": ["LogsDebug", "DEBUG", "INFO"]}  # above INFO Lambda drops metrics: lines without a level
 
@@ -182,6 +184,7 @@ def data_problems(template: Template) -> Problems:
         problems.append("the table can be deleted by one call, or not taken back with a first creation that fails")
     if resources["Content"]["Properties"].get("VersioningConfiguration") != {"Status": "Enabled"}:
         problems.append("an object that is overwritten or deleted cannot be restored")
+    problems += _expiry_problems(resources["Content"]["Properties"])
     for name, value in FIRST_VALUES.items():
         if resources[name]["Properties"].get("SecretString") != value:
             problems.append(f"CloudFormation would write over the tokens in {name}")
@@ -190,6 +193,17 @@ def data_problems(template: Template) -> Problems:
     if not any(s.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}} for s in refused):
         problems.append("the bucket can be read without TLS")
     return problems
+
+
+def _expiry_problems(bucket: Template) -> Iterator[str]:
+    """What was submitted expires, and nothing that a published version is made of."""
+    rules = [r for r in bucket.get("LifecycleConfiguration", {}).get("Rules", []) if r.get("Status") == "Enabled"]
+    days = {rule.get("Prefix", ""): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule}
+    if days.get("received/") != RECEIVED_AGE.days:
+        yield f"what was rejected does not expire after {RECEIVED_AGE.days} days"
+    yield from (f"published files expire: {prefix!r}" for prefix in days.keys() - EXPIRING)
+    if not any("Prefix" not in rule and "NoncurrentVersionExpiration" in rule for rule in rules):
+        yield "earlier versions of objects are kept for ever"
 
 
 def _is_protected_by_default(template: Template) -> bool:

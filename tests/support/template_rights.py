@@ -21,7 +21,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,  # what no worker holds, for the queue's health
         "Content": {"s3:ListBucket"},  # health: HeadBucket
-        "Content/content/*": {"s3:PutObject"},
+        "Content/received/*": {"s3:PutObject"},  # never what is published
         "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for health
         "Secret": {"secretsmanager:GetSecretValue"},
@@ -50,7 +50,12 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
-        "Content/content/*": {"s3:GetObject"},  # what is approved is published from the stored bytes; rescans
+        "Content": {"s3:ListBucket"},  # to be told that something is missing
+        "Content/content/*": {
+            "s3:GetObject",
+            "s3:PutObject",
+        },  # what is approved is published from the stored bytes; rescans
+        "Content/received/*": {"s3:GetObject"},
         "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage", "sqs:GetQueueAttributes"},  # the latter for its depth
@@ -68,6 +73,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     "OwnerPages": {
         "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # challenges that were met
         "Content/content/*": {"s3:GetObject"},  # evidence, rescans
+        "Content/received/*": {"s3:GetObject"},
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
         "OwnerSessionSecret": {"secretsmanager:GetSecretValue"},
@@ -78,7 +84,8 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,  # trending skills
-        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/content/*": {"s3:GetObject"},
+        "Content/received/*": {"s3:GetObject", "s3:PutObject"},  # never what is published
         "Content/github/*": CACHE,
         "SubmissionQueue": {"sqs:SendMessage"},
         "Secret": {"secretsmanager:GetSecretValue"},
@@ -89,7 +96,9 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
-        "Content/content/*": {"s3:GetObject"},
+        "Content": {"s3:ListBucket"},  # to be told that something is missing
+        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/received/*": {"s3:GetObject"},
         "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "SubmissionQueue": {"sqs:SendMessage"},
@@ -108,7 +117,9 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     },
     "Consumer": {
         "Table": READ | QUERY | WRITE | CHECK,  # versions and history of what resembles blocked content
+        "Content": {"s3:ListBucket"},  # to be told that something is missing
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/received/*": {"s3:GetObject", "s3:PutObject"},
         "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "Content/github/*": CACHE,
@@ -131,7 +142,9 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     },
     "StuckScan": {
         "Table": READ | WRITE | CHECK,
-        "Content/content/*": {"s3:GetObject"},
+        "Content": {"s3:ListBucket"},  # to be told that something is missing
+        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/received/*": {"s3:GetObject"},
         "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
         "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
         "Table/index/due": QUERY,
