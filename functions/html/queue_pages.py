@@ -1,6 +1,7 @@
 """The home, queue and submission pages: server-rendered, complete without JavaScript, on the store code of the API."""
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +19,8 @@ from shared.evidence.appeal_store import get_appeals
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.records.submissions import State, Submission
 from shared.storage.documents import stamp
-from shared.submissions.counters import get_hours, get_stats
+from shared.storage.kv import Read
+from shared.submissions.counters import get_hours, get_stats, read_counters
 from shared.submissions.pause import find_pause
 from shared.submissions.queue_position import QueueSnapshot, Waiting, get_queue_snapshot, get_waiting, snapshot_of
 from shared.submissions.submission_list import Listing, ListQuery, list_submissions
@@ -50,9 +52,10 @@ async def queue(request: Request) -> Answer:
     bound_to = f"submissions with {q} {query.states}" if q else filter_of(query)
     after = await read_cursor(request.query.get("cursor"), bound_to)
     at = now()
+    counters = read_counters()
     listing, hours, waiting, pause = await asyncio.gather(
-        _search(q, after, query.states) if q else list_submissions(query._replace(after=after)),
-        get_hours(at),
+        _search(q, after, query.states, counters) if q else list_submissions(query._replace(after=after), counters),
+        get_hours(at, counters=counters),
         _waiting(query),
         find_pause(),
     )
@@ -150,8 +153,11 @@ def _search_text(request: Request) -> str | None:
     return q or None
 
 
-async def _search(q: str, after: str | None, states: tuple[State, ...]) -> Listing:
-    found, stats = await asyncio.gather(search_submissions(q, ROWS, after, states or tuple(State)), get_stats())
+async def _search(
+    q: str, after: str | None, states: tuple[State, ...], counters: Awaitable[Read[dict[str, int]]]
+) -> Listing:
+    search = search_submissions(q, ROWS, after, states or tuple(State))
+    found, stats = await asyncio.gather(search, get_stats(counters))
     return Listing(found.rows, found.next_position, total=None, stats=stats, stale=found.failed)
 
 

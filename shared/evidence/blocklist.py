@@ -5,7 +5,7 @@ one "google" skill must not block every skill of that name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -18,6 +18,7 @@ from shared.storage.kv import ABSENT, LISTS, Delete, Expect, Key, Put, Write, id
 SEVERITIES = ("low", "medium", "high", "critical")
 MAX_SIMILAR = 50  # content hashes per band
 MAX_EVIDENCE = 20
+LATELY = timedelta(days=1)  # longer than any attempt
 
 
 class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -58,6 +59,12 @@ def block_keys(skill_name: str, source: str, content_hash: str | None) -> list[K
     return [*keys, _key(f"hash:{content_hash}")] if content_hash else keys
 
 
+def latest_block_keys(skill_name: str, content_hash: str | None) -> list[Key]:
+    """What each new entry leaves for a day, under the last part of its name or under its content."""
+    names = [f"name:{skill_name.lower().rpartition('/')[2]}"]
+    return [_latest_key(one) for one in [*names, *([f"hash:{content_hash}"] if content_hash else [])]]
+
+
 def worst_entry(docs: Iterable[str]) -> BlockEntry | None:
     return worst_of(map(read_entry, docs))
 
@@ -92,20 +99,25 @@ def block_reason(entry: BlockEntry) -> str:
 
 
 async def add_block(entry: BlockEntry, also: Sequence[Write] = ()) -> BlockEntry:
-    entry, put = await block_put(entry)
+    entry, puts = await block_puts(entry)
     try:
-        await get_kv().transact(lambda: [put, *also])
+        await get_kv().transact(lambda: [*puts, *also])
     except ConditionFailed as error:
         raise Conflict("This entry has just changed.", code="changed_meanwhile") from error
     return entry
 
 
-async def block_put(entry: BlockEntry) -> tuple[BlockEntry, Put]:
-    """Adds an entry or raises its severity, for the transaction of the caller: severity only ever rises."""
+async def block_puts(entry: BlockEntry) -> tuple[BlockEntry, list[Put]]:
+    """Adds an entry or raises its severity, for the transaction of the caller: severity only ever rises. What is being
+    published at this moment and has read the blocklist before learns of it."""
     old = await find_entry(entry.id)
     if old:
         entry = _merged(old, entry)
-    return entry, _put(entry, {"version": old.version} if old else ABSENT)
+    about = (
+        f"hash:{entry.content_hash}" if entry.content_hash else f"name:{entry.skill_name.lower().rpartition('/')[2]}"
+    )
+    latest = Put(_latest_key(about), "{}", {"expiresAt": int((now() + LATELY).timestamp())})
+    return entry, [_put(entry, {"version": old.version} if old else ABSENT), latest]
 
 
 def block_deletion(entry: BlockEntry) -> Delete:
@@ -175,6 +187,10 @@ _BAND = msgspec.json.Decoder(_Band)
 
 def _key(entry_id: str) -> Key:
     return Key(f"block:{entry_id}")
+
+
+def _latest_key(about: str) -> Key:
+    return Key(f"block:latest:{about}")
 
 
 def _put(entry: BlockEntry, expect: Expect) -> Put:

@@ -15,7 +15,7 @@ from shared.evidence.blocklist import (
     BlockEntry,
     block_deletion,
     block_keys,
-    block_put,
+    block_puts,
     entry_for,
     read_entry,
     signature_puts,
@@ -50,10 +50,10 @@ async def blocking_writes(
     receipts = await _read_receipts(target)
     refuse_unknown_files(receipts, files if not others else ())
     entries, copies = await asyncio.gather(
-        asyncio.gather(*map(block_put, _entries(target, reason, severity))), signature_puts(_signatures(receipts))
+        asyncio.gather(*map(block_puts, _entries(target, reason, severity))), signature_puts(_signatures(receipts))
     )
     evidence = [evidence_put(receipt.content_hash, evidence_of(receipt, files)) for receipt in receipts]
-    return [*(put for _, put in entries), *copies, *evidence]
+    return [*(put for _, puts in entries for put in puts), *copies, *evidence]
 
 
 async def published_by_others(name: str, content_hashes: Iterable[str]) -> set[str]:

@@ -61,8 +61,10 @@ def known_owner_key(name: str) -> Key:
     return Key(f"owner:{split_name(name).owner.lower()}")
 
 
-def known_owner_put(name: str) -> Put:
-    return Put(known_owner_key(name), encode({"name": name}))
+def known_owner_puts(name: str) -> list[Put]:
+    """None of uploads: what they have in common is no owner, so it is compared with nobody."""
+    is_upload = split_name(name).owner == UPLOADS_OWNER
+    return [] if is_upload else [Put(known_owner_key(name), encode({"name": name}))]
 
 
 def first_key(content_hash: str) -> Key:

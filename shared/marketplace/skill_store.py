@@ -181,12 +181,13 @@ def skill_put(skill: Skill, expect: Expect) -> Put:
     return Put(skill_key(skill.name), encode(skill), attrs, expect)
 
 
-def skill_writes(before: Skill | None, after: Skill) -> list[Write]:
+def skill_writes(before: Skill | None, after: Skill, is_in_feed: bool = False) -> list[Write]:
     """The record, guarded by the one it was made from, and the counters of the marketplace and of its author."""
+    counts = count_skill(before, after, is_in_feed)
     if before is None:
-        return [skill_put(after, ABSENT), *count_skill(None, after)]
+        return [skill_put(after, ABSENT), *counts]
     record = skill_put(after, {"recordVersion": before.record_version})
-    return [record, *count_skill(before, after), *blocked_count_adds(before, after)]
+    return [record, *counts, *blocked_count_adds(before, after)]
 
 
 def unchanged_check(skill: Skill) -> Check:

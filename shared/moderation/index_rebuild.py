@@ -15,7 +15,7 @@ from shared.db import get_kv
 from shared.errors import ConditionFailed
 from shared.evidence.receipt_store import read_receipt, receipt_key
 from shared.marketplace.near_copies import near_copy_puts
-from shared.marketplace.skill_index import first_put, index_puts, known_owner_put, look_alike_puts, owner_puts
+from shared.marketplace.skill_index import first_put, index_puts, known_owner_puts, look_alike_puts, owner_puts
 from shared.marketplace.skill_store import ReadSkills, counts_put, get_page_of_names, new_counts, read_skills
 from shared.records.facets import facet_of
 from shared.records.skills import Skill, full_name
@@ -77,7 +77,7 @@ async def _signatures_of(skills: Sequence[Skill]) -> dict[str, Sequence[int]]:
 
 def _puts_of_the_first(skill: Skill, signature: Sequence[int]) -> list[Put]:
     name = full_name(skill)
-    owned = [*owner_puts(name), known_owner_put(name)]
+    owned = [*owner_puts(name), *known_owner_puts(name)]
     near_copies = near_copy_puts(skill, signature)
     return [*look_alike_puts(name), *owned, first_put(skill.content_hash, skill.name), *near_copies]
 

@@ -13,6 +13,7 @@ MAX_NEEDS = 8  # of what a skill says that it needs (`compatibility`)
 MAX_SUBMISSION_WORDS = 12
 LONGEST_WORD = 40
 SHORTEST_WITH_TYPO = 4  # shorter words are near too many others
+_UPLOADS = "uploads/anonymous/"
 _WORD = re.compile(r"[^\W_]+")
 _STOP_WORDS = (
     "a about after all also an and any are as at be been before being between both but by can do does each for from"
@@ -28,7 +29,8 @@ def skill_words(skill: Skill) -> tuple[str, ...]:
     """Its name first and its description last, so that a long one pushes nothing else out."""
     name = split_name(full_name(skill))
     needs = islice((word for word in tokens(skill.compatibility) if word not in STOP_WORDS), MAX_NEEDS)
-    named = chain(tokens(name.slug), tokens(name.owner), tokens(name.repo))
+    is_upload = f"{name.owner}/{name.repo}/".lower() == _UPLOADS
+    named = chain(tokens(name.slug), *([] if is_upload else [tokens(name.owner), tokens(name.repo)]))
     described = chain(*map(tokens, skill.tags), tokens(skill.display_name), needs, tokens(skill.description))
     return _first(chain(named, (word for word in described if word not in STOP_WORDS)), MAX_SKILL_WORDS)
 
@@ -36,12 +38,13 @@ def skill_words(skill: Skill) -> tuple[str, ...]:
 def submission_words(submission: Submission) -> tuple[str, ...]:
     """Owner, repository, slug and its parts. The address keeps the repository's name where the skill's does not."""
     source = submission.source.partition("://")[2].partition("/")[2] or submission.source
-    return _first(chain(tokens(submission.skill_name), tokens(source)), MAX_SUBMISSION_WORDS)
+    placed = [] if f"{source}/" == _UPLOADS else tokens(source)
+    return _first(chain(name_tokens(submission.skill_name), placed), MAX_SUBMISSION_WORDS)
 
 
 def query_words(q: str) -> tuple[str, ...]:
     """The words of a search. Stop words count only where there is nothing else."""
-    words = tuple(dict.fromkeys(tokens(q)))
+    words = tuple(dict.fromkeys(name_tokens(q)))
     return tuple(word for word in words if word not in STOP_WORDS) or words
 
 
@@ -59,9 +62,15 @@ def tokens(text: str) -> list[str]:
     return [word[:LONGEST_WORD] for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold())]
 
 
+def name_tokens(name: str) -> list[str]:
+    """Without the place that all uploads share: it tells none apart, and its words would be one hot partition."""
+    place, slug = name[: len(_UPLOADS)], name[len(_UPLOADS) :]
+    return tokens(slug if slug and place.lower() == _UPLOADS else name)
+
+
 def joined(text: str) -> str:
     """A name as searches compare it: its words and nothing between them that people write in different ways."""
-    return "-".join(tokens(text))
+    return "-".join(name_tokens(text))
 
 
 def look_alike(name: str) -> str:

@@ -89,6 +89,15 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     generation: int = msgspec.field(default=0, name="turn")  # of the record when the message was sent
 
 
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_state": "from", "to_state": "to"}):
+    seq: int
+    timestamp: datetime
+    from_state: State | None
+    to_state: State
+    reason: str | None
+    actor: str  # system | worker | recovery | uploader | admin:<name> | owner:<owner>/<repo>
+
+
 class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     id: str
     source: str  # "https://github.com/owner/repo" in lower case, or "uploads/anonymous"
@@ -104,6 +113,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     version: int = 1  # rises with every write
     fence: int = 0  # rises with every claim: a holder of an older one changes nothing
     seq: int = 1  # of the newest history entry
+    unwritten: tuple[HistoryEntry, ...] = ()  # the newest entries, stored with those of the next move
     run: int = 0  # which of its runs this is; 0: an older release accepted it, and only the history shows it
     run_at: datetime | None = None  # when this run began; None for the first, which began when it was created
     run_seq: int = 1  # of the history entry that began this run; evidence that runs do not share is stored under it
@@ -159,15 +169,6 @@ class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: int
 
 
-class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"from_state": "from", "to_state": "to"}):
-    seq: int
-    timestamp: datetime
-    from_state: State | None
-    to_state: State
-    reason: str | None
-    actor: str  # system | worker | recovery | uploader | admin:<name> | owner:<owner>/<repo>
-
-
 class Change(NamedTuple):
     """A record before and after one transaction, and the history it adds. Before is None at creation."""
 
@@ -214,7 +215,9 @@ def move(
     if to in _NEEDS_REASON and not reason:
         raise IllegalMove(f"{submission.id} cannot go to {to} without a reason its author can act on.")
     seq = submission.seq + 1
-    kept = {"lease_owner": None, "lease_until": None} if to not in LEASED_STATES else {}
+    kept: dict[str, Any] = {"unwritten": ()}
+    if to not in LEASED_STATES:
+        kept |= {"lease_owner": None, "lease_until": None}
     if to not in ACTIVE_STATES:
         kept["held_by"] = None  # its share is free again
     after = _next(submission, state=to, reason=reason, seq=seq, updated_at=now, **(kept | set_))
@@ -225,13 +228,13 @@ def move(
 def claim(
     submission: Submission, owner: str, now: datetime, lease_until: datetime, by: Delivery | None = None
 ) -> Change:
-    """A waiting record is claimed; one whose worker died is taken over, which leaves two entries in its history."""
+    """A waiting record is claimed, and its entry stored with what the worker does next. One whose worker died is taken
+    over, which leaves two entries in its history."""
     before = submission
-    entries: tuple[HistoryEntry, ...] = ()
     if submission.state in LEASED_STATES:
         gone = "the worker that held it is gone"
         recovered = move(submission, S.RECEIVED, "recovery", now, gone, error=gone)
-        submission, entries = recovered.after, recovered.entries
+        submission = recovered.after
     claimed = move(
         submission,
         S.TIER1_SCANNING,
@@ -244,8 +247,16 @@ def claim(
         not_before=None,
         **({} if by is None else claimed_by(submission, by)),
     )
-    after = msgspec.structs.replace(claimed.after, version=before.version + 1)
-    return Change(before, after, entries + claimed.entries)
+    if before is not submission:
+        return in_one(recovered, claimed)
+    return claimed._replace(after=msgspec.structs.replace(claimed.after, unwritten=claimed.entries))
+
+
+def in_one(first: Change, second: Change) -> Change:
+    """Two moves, one after the other, in one transaction: both are in the history."""
+    assert first.before is not None
+    after = msgspec.structs.replace(second.after, version=first.before.version + 1)
+    return Change(first.before, after, first.entries + second.entries)
 
 
 def reopen(submission: Submission, actor: str, now: datetime, reason: str, **set_: Any) -> Change:

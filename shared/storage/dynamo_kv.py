@@ -18,6 +18,7 @@ from shared.telemetry import Watched, count, logger
 from shared.timing import STORE_BUDGET, attempts_within, seconds_left
 
 KEYS_PER_BATCH = 100  # the most that DynamoDB accepts
+WRITES_PER_BATCH = 25
 BATCHES_IN_FLIGHT = 16
 
 T = TypeVar("T")
@@ -78,6 +79,24 @@ class DynamoKV:
                 raise
             if await self._token_of(put.key) != token:
                 raise ConditionFailed([0]) from error
+
+    async def put_all(self, puts: Iterable[Put]) -> None:
+        by_key = {put.key: _wire_item(put.key, put.doc, put.attrs) for put in puts}
+        await asyncio.gather(*(self._put_chunk(chunk) for chunk in _chunks(list(by_key.values()), WRITES_PER_BATCH)))
+
+    async def _put_chunk(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """Writes until nothing is left or time is up: the SDK does not retry UnprocessedItems."""
+        left = [{"PutRequest": {"Item": item}} for item in items]
+        async for _ in attempts_within(STORE_BUDGET):
+            try:
+                async with self._batches:
+                    answer = await self._once("BatchWriteItem", {"RequestItems": {self._table: left}})
+            except _Transient:
+                continue
+            left = answer.get("UnprocessedItems", {}).get(self._table, [])
+            if not left:
+                return
+        raise Unavailable("The store did not accept the writes in time.")
 
     async def take(self, key: Key, most: int, expires_at: int, amount: int = 1) -> int | None:
         if amount > most:
@@ -152,7 +171,9 @@ class DynamoKV:
     async def _read(self, keys: Iterable[Key], projection: Mapping[str, Any], parse: Callable[[Any], T]) -> Read[T]:
         unique = list(dict.fromkeys(keys))
         readable = [key for key in unique if is_usable(key)]
-        reads = await asyncio.gather(*(self._read_chunk(chunk, projection, parse) for chunk in _chunks(readable)))
+        reads = await asyncio.gather(
+            *(self._read_chunk(chunk, projection, parse) for chunk in _chunks(readable, KEYS_PER_BATCH))
+        )
         found = {key: value for chunk_found, _ in reads for key, value in chunk_found.items()}
         if len(found) == len(unique):
             return Read(found, [], [])
@@ -273,8 +294,8 @@ def _code(error: ClientError) -> str:
     return str(error.response["Error"]["Code"])
 
 
-def _chunks(keys: Sequence[Key]) -> list[Sequence[Key]]:
-    return [keys[i : i + KEYS_PER_BATCH] for i in range(0, len(keys), KEYS_PER_BATCH)]
+def _chunks(given: Sequence[T], most: int) -> list[Sequence[T]]:
+    return [given[i : i + most] for i in range(0, len(given), most)]
 
 
 def _wire_key(key: Key) -> dict[str, dict[str, str]]:
@@ -290,20 +311,24 @@ def _wire_item(key: Key, doc: str, attrs: Mapping[str, str | int]) -> dict[str, 
 
 
 def _addition(add: Add) -> dict[str, Any]:
-    expression = "ADD " + ", ".join(f"#c{i} :c{i}" for i in range(len(add.counts)))
     names = {f"#c{i}": name for i, name in enumerate(add.counts)}
+    expression = "ADD " + ", ".join(f"{name} :c{i}" for i, name in enumerate(names)) if names else ""
     values = {f":c{i}": _wire_value(n) for i, n in enumerate(add.counts.values())}
     condition: dict[str, str] = {}
     if add.expires_at is not None:
         expression += " SET #x = :x"
         names["#x"], values[":x"] = "expiresAt", _wire_value(add.expires_at)
+    if add.remove:
+        removed = {f"#r{i}": name for i, name in enumerate(add.remove)}
+        expression += " REMOVE " + ", ".join(removed)
+        names |= removed
     if add.most is not None:
         condition = {"ConditionExpression": "attribute_not_exists(#c0) OR #c0 < :most"}
         values[":most"] = _wire_value(add.most)
     return {
-        "UpdateExpression": expression,
+        "UpdateExpression": expression.strip(),
         "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": values,
+        **({"ExpressionAttributeValues": values} if values else {}),
         **condition,
     }
 

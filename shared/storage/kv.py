@@ -81,12 +81,14 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Adds to counters. Only ever inside a transaction with a conditional Put: repeated alone, it would count twice."""
+    """Adds to counters. Only ever inside a transaction with a conditional Put: repeated alone, it would count twice.
+    Counters that are no longer needed are removed, which may be repeated."""
 
     key: Key
-    counts: Mapping[str, int]
+    counts: Mapping[str, int] = field(default_factory=dict)
     most: int | None = None  # of a single count: refused if that is not below it
     expires_at: int | None = None
+    remove: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,11 @@ class KV(Protocol):
     async def ids(self, prefix: str) -> list[str]: ...
 
     async def put(self, put: Put) -> None: ...
+
+    async def put_all(self, puts: Iterable[Put]) -> None:
+        """Without conditions and not all or nothing, at half the price of a transaction: only for what may be written
+        twice, in any order. Raises Unavailable if it could not write each of them."""
+        ...
 
     async def take(self, key: Key, most: int, expires_at: int, amount: int = 1) -> int | None:
         """Takes so many of at most `most`: returns how many are taken now, None if too few were left. A lost

@@ -1,11 +1,12 @@
-"""Counters: ten items that hold a number per state, and ten for the skills in the marketplace and their versions. A
-change adds to one of them in its own transaction (-old +new), so adding them up gives the true count at every moment.
-Unknown is null, never 0."""
+"""Counters: ten items that hold a number per state and what arrived in the open hours, and ten for the skills in the
+marketplace and their versions. A change adds to one of them in its own transaction (-old +new), so adding them up gives
+the true count at every moment. Unknown is null, never 0."""
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, CATEGORY_OF, Change, State
 from shared.storage.documents import encode, minutes_between, stamp
 from shared.storage.kv import Add, Key, Put, Read, Write, query_all, shard_of
+from shared.submissions.feed_store import get_published_names
 from shared.timing import FEED_TTL, HOLDER_TTL
 
 COUNTER_SHARDS = 10
@@ -56,12 +58,8 @@ def count_change(change: Change) -> list[Add]:
     moved = {state: n for state, n in counts.items() if n}
     if not moved:
         return []
-    shard = shard_of(change.after.id, COUNTER_SHARDS)
-    adds = [Add(COUNTER_KEYS[shard], moved)]
-    arrived = _arrivals(change)
-    if arrived:
-        adds.append(Add(hour_key(change.after.updated_at, shard), arrived))
-    return adds
+    arrived = {_hour_counter(change.after.updated_at, name): n for name, n in _arrivals(change).items()}
+    return [Add(COUNTER_KEYS[shard_of(change.after.id, COUNTER_SHARDS)], moved | arrived)]
 
 
 def holder_key(holder: str) -> Key:
@@ -96,9 +94,9 @@ def _arrivals(change: Change) -> dict[str, int]:
     return {after.state: 1} if CATEGORY_OF[before.state] != CATEGORY_OF[after.state] else {}
 
 
-def count_skill(before: Skill | None, after: Skill | None) -> list[Write]:
+def count_skill(before: Skill | None, after: Skill | None, is_in_feed: bool = False) -> list[Write]:
     """For the transaction that makes one of the other: guarded by the skill's version, so nothing counts twice. Each
-    change leaves a trace, which a recount needs."""
+    change leaves a trace, which a recount needs: that of a publication is its entry in the feed."""
     shares: dict[str, Counter[str]] = defaultdict(Counter)
     for skill, sign in ((before, -1), (after, 1)):
         if skill:
@@ -108,7 +106,8 @@ def count_skill(before: Skill | None, after: Skill | None) -> list[Write]:
     for name in changed:
         counts[SKILL_COUNTER_KEYS[shard_of(name, COUNTER_SHARDS)]].update(shares[name])
     sums = {key: {name: n for name, n in each.items() if n} for key, each in counts.items()}
-    return [*(Add(key, each) for key, each in sums.items() if each), *map(_trace_of, changed)]
+    traces = [] if is_in_feed else map(_trace_of, changed)
+    return [*(Add(key, each) for key, each in sums.items() if each), *traces]
 
 
 def _trace_of(name: str) -> Put:
@@ -124,8 +123,9 @@ def _traces(minute: datetime) -> str:
 async def get_changed_skills(since: datetime, until: datetime) -> set[str]:
     """The names of all whose share of a counter changed between two times: every one of them, strongly consistent, for
     as long as the traces are kept."""
-    pages = await asyncio.gather(*(query_all(get_kv(), _traces(minute)) for minute in minutes_between(since, until)))
-    return {row.sort.partition("#")[2] for rows in pages for row in rows}
+    traces = asyncio.gather(*(query_all(get_kv(), _traces(minute)) for minute in minutes_between(since, until)))
+    published, pages = await asyncio.gather(get_published_names(since, until), traces)
+    return published | {row.sort.partition("#")[2] for rows in pages for row in rows}
 
 
 def share_of(skill: Skill) -> dict[str, int]:
@@ -133,14 +133,19 @@ def share_of(skill: Skill) -> dict[str, int]:
     return {SKILLS: 1, VERSIONS: skill.versions, **counted_facets(skill)} if skill.is_listed else {}
 
 
-def hour_key(time: datetime, shard: int) -> Key:
-    """A partition for each shard: one for all of an hour would be full at 250 submissions a second."""
-    return Key(f"stats:hour:{time:%Y-%m-%dT%H}:{shard}")
+def _hour_counter(time: datetime, name: str) -> str:
+    """Beside the states in the counters themselves: no write more, and no read."""
+    return f"{_hour_prefix(time)}{name}"
 
 
-def _former_hour_key(time: datetime, shard: int) -> Key:
-    """Where releases before this one counted: their counts are carried over when the hour is rolled up."""
-    return Key(f"stats:hour:{time:%Y-%m-%dT%H}", str(shard))
+def _hour_prefix(time: datetime) -> str:
+    return f"{time:%y%m%d%H}."
+
+
+def _former_hour_keys(time: datetime) -> list[Key]:
+    """Where earlier releases counted: their counts are carried over when the hour is rolled up."""
+    hour = f"stats:hour:{time:%Y-%m-%dT%H}"
+    return [key for n in range(COUNTER_SHARDS) for key in (Key(hour, str(n)), Key(f"{hour}:{n}"))]
 
 
 class Hour(msgspec.Struct, frozen=True):
@@ -148,37 +153,57 @@ class Hour(msgspec.Struct, frozen=True):
     counts: dict[str, int]  # what entered each state in this hour, and `created`
 
 
-async def get_hours(at: datetime, hours: int = 24) -> list[Hour] | None:
+def read_counters() -> asyncio.Task[Read[dict[str, int]]]:
+    """Started at once; all who need the counters in one request wait for the same."""
+    return asyncio.create_task(get_kv().get_counts(COUNTER_KEYS))
+
+
+async def get_hours(
+    at: datetime, hours: int = 24, counters: Awaitable[Read[dict[str, int]]] | None = None
+) -> list[Hour] | None:
     """The last hours, oldest first, the current one last. None when a part of them could not be read."""
     starts = _hours_until(at, hours)
     closed, open_ = _split(starts, at)
-    days, counted = await asyncio.gather(_read_days(starts), _counted(open_))
+    read, days = await asyncio.gather(counters or read_counters(), _read_days(starts))
+    counted = None if read.failed else _added(read.found.values())
     rolled_up = {start: found for start in closed if (found := _of_day(days, start)) is not None}
     missing = [start for start in closed if start not in rolled_up]
-    late = await _counted(missing, with_former=True) if missing else {}  # no scan has rolled these up yet
+    late = await _former(missing) if missing else {}  # no scan has rolled these up yet
     if counted is None or late is None:
         return None
-    known = {**rolled_up, **late, **{start: _added([n, _former(days, start)]) for start, n in counted.items()}}
+    known = rolled_up | {start: _added([_in_hour(counted, start), n]) for start, n in late.items()}
+    known |= {start: _added([_in_hour(counted, start), _carried(days, start)]) for start in open_}
     return [Hour(start, known[start]) for start in starts]
 
 
 async def roll_up_hours(at: datetime) -> int:
-    """Sums the shards of closed hours into one record a day, so that a view reads one item instead of ten per hour.
-    Returns how many hours were added. Two at once write the same sums; what one overwrites, the next call adds."""
+    """Sums closed hours into one record a day, so that counters stay small. Returns how many hours were added. Two at
+    once write the same sums: an hour leaves the counters only when an earlier call has stored it, so the counters are
+    read before the days."""
     closed, open_ = _split(_hours_until(at, ROLLED_UP), at)
+    read = await read_counters()
+    counted = None if read.failed else _added(read.found.values())
     days = await _read_days([*closed, *open_])
     missing = [start for start in closed if _of_day(days, start) is None]
-    counted = await _counted(missing, with_former=True) if missing else {}
-    former = await _counted(open_, _former_hour_key)
-    if counted is None or former is None:
+    former, carried = await asyncio.gather(_former(missing), _former(open_))
+    if counted is None or former is None or carried is None:
         return 0
-    sums = {(_day_key(start), f"{start:%H}"): n for start, n in counted.items()}
-    sums |= {(_day_key(start), f"{start:%H}{_FORMER}"): n for start, n in former.items() if n != _former(days, start)}
+    sums = {(_day_key(start), f"{start:%H}"): _added([_in_hour(counted, start), n]) for start, n in former.items()}
+    sums |= {(_day_key(start), f"{start:%H}{_FORMER}"): n for start, n in carried.items() if n != _carried(days, start)}
     expires_at = int((at + DAY_TTL).timestamp())
     for day in {day for day, _ in sums}:
         doc = {**days.get(day, {}), **{hour: n for (of, hour), n in sums.items() if of == day}}
         await get_kv().put(Put(day, encode(doc), {"expiresAt": expires_at}))
-    return len(counted)
+    await _forget_hours(counted, {_hour_prefix(start) for start in {*missing, *open_}})
+    return len(missing)
+
+
+async def _forget_hours(counted: Mapping[str, int], kept: set[str]) -> None:
+    """Everything that is rolled up or older than what a scan looks at."""
+    gone = [name for name in counted if "." in name and not any(map(name.startswith, kept))]
+    if gone:
+        for key in COUNTER_KEYS:
+            await get_kv().transact(partial(list, [Add(key, remove=gone)]))
 
 
 _Day = dict[str, dict[str, int]]  # by hour; with the suffix, what an open hour has under its former key
@@ -211,15 +236,17 @@ def _of_day(days: Mapping[Key, _Day], start: datetime) -> dict[str, int] | None:
     return days.get(_day_key(start), {}).get(f"{start:%H}")
 
 
-def _former(days: Mapping[Key, _Day], start: datetime) -> dict[str, int]:
+def _carried(days: Mapping[Key, _Day], start: datetime) -> dict[str, int]:
     return days.get(_day_key(start), {}).get(f"{start:%H}{_FORMER}", {})
 
 
-async def _counted(
-    starts: Sequence[datetime], key: Callable[[datetime, int], Key] = hour_key, with_former: bool = False
-) -> dict[datetime, dict[str, int]] | None:
-    kinds = (key, _former_hour_key) if with_former else (key,)
-    keys = {start: [kind(start, shard) for kind in kinds for shard in range(COUNTER_SHARDS)] for start in starts}
+def _in_hour(counted: Mapping[str, int], start: datetime) -> dict[str, int]:
+    prefix = _hour_prefix(start)
+    return {name.removeprefix(prefix): n for name, n in counted.items() if name.startswith(prefix)}
+
+
+async def _former(starts: Sequence[datetime]) -> dict[datetime, dict[str, int]] | None:
+    keys = {start: _former_hour_keys(start) for start in starts}
     read = await get_kv().get_counts(key for shards in keys.values() for key in shards)
     if read.failed:
         return None
@@ -233,8 +260,8 @@ def drain_rate(hours: Sequence[Hour], at: datetime, span: int = 1) -> float:
     return (sum(map(_drained, hours[-span:])) + begun * _drained(hours[-span - 1])) / span
 
 
-async def get_stats() -> Stats:
-    return stats_of(await get_kv().get_counts(COUNTER_KEYS), now())
+async def get_stats(counters: Awaitable[Read[dict[str, int]]] | None = None) -> Stats:
+    return stats_of(await (counters or read_counters()), now())
 
 
 async def get_totals() -> tuple[Stats, Market]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.db import get_kv
-from shared.records.submissions import Submission, SubmissionRow, row_of
+from shared.records.submissions import CATEGORIES, Submission, SubmissionRow, row_of
 from shared.storage.documents import encode, minutes_between, parse_each, stamp
 from shared.storage.kv import SHARDS, Key, Put, Query, Row, query_all, shard_of
 from shared.timing import FEED_TTL, FEED_WINDOW
@@ -56,6 +56,17 @@ async def get_moved(since: datetime, until: datetime) -> set[str]:
     the feed is kept."""
     entries = await _entries(since.replace(second=0, microsecond=0), until)
     return {entry.sort.split("#")[1] for entry in entries}
+
+
+async def get_published_names(since: datetime, until: datetime) -> set[str]:
+    """Of the skills that got a version between two times, in lower case."""
+    rows = await get_feed(since.replace(second=0, microsecond=0), until)
+    return {row.skill_name.lower() for row in rows if row.state in CATEGORIES["published"]}
+
+
+def names_skill(submission: Submission) -> bool:
+    """Whether its entry has the whole name: a very long one is cut off."""
+    return row_of(submission).skill_name == submission.skill_name
 
 
 def rows_in(rows: Iterable[Row]) -> list[SubmissionRow]:

@@ -14,8 +14,9 @@ from shared.db import get_queue, get_secrets, get_settings, now
 from shared.errors import Unavailable
 from shared.github.http import warnings_about
 from shared.records.submissions import State, Submission
+from shared.storage.kv import Read
 from shared.storage.queue import Depth
-from shared.submissions.counters import Hour, Stats, drain_rate, get_hours, get_stats
+from shared.submissions.counters import Hour, Stats, drain_rate, get_hours, get_stats, read_counters
 from shared.submissions.dead_letter_store import COUNTED, MANY, ManyLetters, count_dead_letters
 from shared.submissions.pause import Pause, find_pause
 from shared.submissions.repo_watch import SweepStatus, get_sweep_status
@@ -150,10 +151,11 @@ class _Seen(NamedTuple):
 
 async def _look() -> _Seen:
     at = now()
+    counters = read_counters()
     stats, oldest, hours, dead_letters = await asyncio.gather(
-        _known(_exact_stats()),
+        _known(_exact_stats(counters)),
         _known(_oldest_first()),
-        _known(get_hours(at, DRAIN_HOURS + 1)),
+        _known(get_hours(at, DRAIN_HOURS + 1, counters)),
         _known(count_dead_letters()),
     )
     return _Seen(at, stats, oldest, hours, dead_letters)
@@ -170,8 +172,8 @@ async def _is_paused() -> bool:
     return await find_pause() is not None
 
 
-async def _exact_stats() -> Stats | None:
-    stats = await get_stats()
+async def _exact_stats(counters: Awaitable[Read[dict[str, int]]]) -> Stats | None:
+    stats = await get_stats(counters)
     return None if stats.degraded else stats
 
 

@@ -8,11 +8,13 @@ and named.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from typing import NamedTuple
 
-from shared.db import get_kv, now
+from shared.db import now
 from shared.records.submissions import ACTIVE_STATES, State, SubmissionRow, row_of
-from shared.submissions.counters import COUNTER_KEYS, Stats, stats_of
+from shared.storage.kv import Read
+from shared.submissions.counters import Stats, read_counters, stats_of
 from shared.submissions.feed_store import get_recent_feed
 from shared.submissions.submission_store import (
     Fresh,
@@ -53,9 +55,10 @@ class Listing(NamedTuple):
         return self.stats.degraded or bool(self.stale) or self.is_feed_cut
 
 
-async def list_submissions(query: ListQuery) -> Listing:
+async def list_submissions(query: ListQuery, counters: Awaitable[Read[dict[str, int]]] | None = None) -> Listing:
+    """`counters`: if they are read already."""
     at = now()
-    index, counts, feed = await asyncio.gather(_index_of(query), get_kv().get_counts(COUNTER_KEYS), get_recent_feed(at))
+    index, counts, feed = await asyncio.gather(_index_of(query), counters or read_counters(), get_recent_feed(at))
     candidates = list(dict.fromkeys([*_active_in_order(query, index), *feed.rows]))
     most = query.limit + READ_AGAIN
     fresh = await get_submissions_fresh(candidates[:most])

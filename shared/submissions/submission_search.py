@@ -7,7 +7,7 @@ import asyncio
 from typing import NamedTuple
 
 from shared.errors import Unavailable
-from shared.records.search_words import begins, is_match, is_typo_of, query_words, submission_words, tokens
+from shared.records.search_words import begins, is_match, is_typo_of, name_tokens, query_words, submission_words
 from shared.records.submissions import CATEGORIES, State, Submission, SubmissionRow, is_id, row_of
 from shared.submissions.submission_store import WORDS, get_submissions_fresh
 from shared.submissions.word_index import MAX_LISTS, WordEntry, WordList, read_word, read_words
@@ -66,7 +66,7 @@ class RejectedSubmission(NamedTuple):
 async def find_refused(name: str, source: str | None = None) -> RejectedSubmission:
     """The newest refused submissions of that name, full or its last part. None for a last part that is ambiguous
     without the source: submissions of several sources have it, or too many to read them all."""
-    words = tuple(dict.fromkeys(tokens(name if source is None or "/" in name else f"{_place(source)}/{name}")))
+    words = tuple(dict.fromkeys(name_tokens(name if source is None or "/" in name else f"{_place(source)}/{name}")))
     if not words:
         return RejectedSubmission()
     ids, are_all = await _ids_with(words)

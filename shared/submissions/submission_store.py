@@ -161,11 +161,28 @@ async def get_submissions_fresh(ids: Iterable[str]) -> Fresh:
 
 
 async def get_history(submission_id: str) -> list[HistoryEntry]:
+    record, entries = await asyncio.gather(find_submission(submission_id), _written_history(submission_id))
+    unwritten = record.unwritten if record else ()
+    if record and (not entries or entries[-1].seq < record.seq - len(unwritten)):  # written between the two reads
+        entries = await _written_history(submission_id)
+    known = {entry.seq: entry for entry in (*unwritten, *entries)}
+    return [known[seq] for seq in sorted(known)]
+
+
+async def _written_history(submission_id: str) -> list[HistoryEntry]:
     rows = await query_all(get_kv(), f"hist:{submission_id}")
-    return [_ENTRY.decode(row.text) for row in rows]
+    return [entry for row in rows for entry in history_in(row.text)]
+
+
+def history_in(doc: str) -> tuple[HistoryEntry, ...]:
+    """Of one transaction, in its order."""
+    last = _ENTRIES.decode(doc)
+    return (*last.earlier, _ENTRY.decode(doc))
 
 
 async def get_last_entry(submission: Submission) -> HistoryEntry:
+    if submission.unwritten:
+        return submission.unwritten[-1]
     doc = await get_kv().get(_history_key(submission.id, submission.seq))
     if doc is None:
         raise NotFound("The history of this submission is not complete.")
@@ -290,6 +307,15 @@ _RECORD = msgspec.json.Decoder(Submission)
 _ENTRY = msgspec.json.Decoder(HistoryEntry)
 
 
+class _Entries(HistoryEntry, frozen=True, kw_only=True, omit_defaults=True):
+    """A history entry as it is stored, with those before it of the same transaction."""
+
+    earlier: tuple[HistoryEntry, ...] = ()
+
+
+_ENTRIES = msgspec.json.Decoder(_Entries)
+
+
 def _ids(keys: Iterable[Key]) -> list[str]:
     return [key.pk.removeprefix("sub:") for key in keys]
 
@@ -300,6 +326,13 @@ def _identity_key(source: str, path: str) -> Key:
 
 def _history_key(submission_id: str, seq: int) -> Key:
     return Key(f"hist:{submission_id}", f"{seq:06d}")
+
+
+def _history_put(change: Change) -> Put:
+    """One item, under the number of its last entry."""
+    *earlier, last = (*(change.before.unwritten if change.before else ()), *change.entries)
+    stored = _Entries(**msgspec.structs.asdict(last), earlier=tuple(earlier))
+    return Put(_history_key(change.after.id, last.seq), encode(stored))
 
 
 def _id_in(identity: str) -> str:
@@ -321,7 +354,7 @@ def _writes(change: Change) -> list[Write]:
     record = _record_put(change)
     if not change.entries:
         return [record]
-    history = [Put(_history_key(change.after.id, e.seq), encode(e)) for e in change.entries]
+    history = [] if change.after.unwritten else [_history_put(change)]
     ended = [ended_run_put(change.before)] if change.before and ends_run(change) else []
     events = [*event_puts(decision_event(change)), feed_put(change.after)]
     return [record, *history, *ended, *count_change(change), *count_held(change), *events]

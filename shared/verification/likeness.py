@@ -47,17 +47,17 @@ async def with_likeness(
         raise Unavailable("The signatures of other content could not be read.")
     report = await _with_blocked(report, skill, similar_in(read.found, signature), is_published)
     copy = newcomer and find_near_copy(read.found, signature, newcomer.name, skill.published_at if skill else None)
-    if not (newcomer and copy) or await _was_transferred(copy.original.name, newcomer.name):
+    if not (newcomer and copy) or await _is_no_original(copy.original.name, newcomer.name):
         return report
     from shared.verification.clones import clone_finding  # here: it loads the matcher
 
     return report.adding([await clone_finding(*newcomer, report, copy)])
 
 
-async def _was_transferred(original: str, name: str) -> bool:
-    """Its owner moved it here: then it is no copy."""
+async def _is_no_original(original: str, name: str) -> bool:
+    """Its owner moved it here, or it was about to be published and never was: then this is no copy."""
     skill = await find_skill(original)
-    return skill is not None and (skill.transferred_to or "").lower() == name.lower()
+    return skill is None or (skill.transferred_to or "").lower() == name.lower()
 
 
 async def _with_blocked(

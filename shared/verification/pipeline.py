@@ -12,7 +12,7 @@ from shared.db import get_queue, now
 from shared.errors import Deferred, LostLease, Unavailable
 from shared.evidence.blocklist import block_reason, find_block
 from shared.evidence.receipt_store import receipt_puts
-from shared.marketplace.publishing import publish
+from shared.marketplace.publishing import Approval, publish
 from shared.records.submissions import (
     ACTIVE_STATES,
     Delivery,
@@ -21,6 +21,7 @@ from shared.records.submissions import (
     claimed_by,
     is_deferred,
     is_superseded,
+    move,
     was_resumed,
 )
 from shared.submissions.pause import PAUSE_KEY, Pause, pause_of
@@ -35,7 +36,7 @@ from shared.submissions.submission_store import (
 from shared.telemetry import logger
 from shared.timing import DEFER_LIMIT, LEASE_MARGIN, LONGEST_DELAY, MAX_ATTEMPTS, RETRY_BASE
 from shared.verification.recovery import give_up
-from shared.verification.verification import LeasedSubmission, verify
+from shared.verification.verification import LeasedSubmission, Outcome, verify
 
 
 class Processed(NamedTuple):
@@ -112,11 +113,10 @@ async def _attempt(held: LeasedSubmission, time_left: timedelta) -> Processed:
     try:
         async with asyncio.timeout(time_left.total_seconds()):
             outcome = await verify(held)
-            receipt = outcome.receipt
-            also = receipt_puts(receipt, held.submission) if receipt else []
-            await held.move(outcome.state, outcome.reason, also, parked_by=outcome.parked_by, **outcome.facts)
-            if receipt and outcome.state is State.AUTO_APPROVED:
-                held.submission = await publish(held.submission, receipt, outcome.skill, outcome.new_name)
+            approval = await _move_or_approve(held, outcome)
+            if outcome.receipt and outcome.state is State.AUTO_APPROVED:
+                approved = approval.change_at(now()).after if approval else held.submission
+                held.submission = await publish(approved, outcome.receipt, outcome.skill, outcome.new_name, approval)
     except LostLease:
         raise
     except Deferred as deferred:
@@ -125,6 +125,18 @@ async def _attempt(held: LeasedSubmission, time_left: timedelta) -> Processed:
         return await _retry_or_hold(held, fault)
     logger.info("submission processed", extra={"submission": held.submission.id, "state": held.submission.state})
     return DONE
+
+
+async def _move_or_approve(held: LeasedSubmission, outcome: Outcome) -> Approval | None:
+    """An approval that cost no judgement is stored with the publication, in one transaction instead of two."""
+    before, receipt = held.submission, outcome.receipt
+    also = receipt_puts(receipt, before) if receipt else []
+    decided = {"reason": outcome.reason, "parked_by": outcome.parked_by, **outcome.facts}
+    if not also or outcome.state is not State.AUTO_APPROVED or before.state is not State.TIER1_SCANNING:
+        await held.move(outcome.state, also=also, **decided)
+        return None
+    shared, *own = also
+    return Approval(lambda at: move(before, outcome.state, "worker", at, **decided), shared, own)
 
 
 async def _defer(held: LeasedSubmission, deferred: Deferred) -> Processed:

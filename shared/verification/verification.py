@@ -21,7 +21,13 @@ from shared.evidence.receipt_store import (
     receipt_key,
 )
 from shared.github.archive import AnomalyKind
-from shared.marketplace.publishing import NewName, deleted_reason, new_name_keys, new_name_of, transferred_reason
+from shared.marketplace.publication_obstacles import (
+    NewName,
+    deleted_reason,
+    new_name_keys,
+    new_name_of,
+    transferred_reason,
+)
 from shared.marketplace.skill_index import (
     decode_name,
     first_key,

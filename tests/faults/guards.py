@@ -122,6 +122,7 @@ STORE = "shared.submissions.submission_store:"
 FOUND = "tests/faults/test_found.py::"
 PIPELINE = "tests/unit/verification/test_pipeline.py::"
 RECOVERY = "tests/unit/verification/test_recovery.py::"
+PUBLISHING = "tests/unit/marketplace/test_publishing.py::"
 BLOCKING = "tests/unit/marketplace/test_blocking.py::"
 VERIFICATION = "tests/integration/test_verification.py::"
 
@@ -279,8 +280,13 @@ GUARDS = [
     Guard("an expired row counts as absent", {"shared.storage.dynamo_kv:DynamoKV._is_alive": always(True)}),
     Guard("the store retries", {"shared.storage.dynamo_kv:attempts_within": one_try}),
     Guard(
+        "a publication checks what was blocked lately",
+        {"shared.marketplace.publishing:latest_block_keys": always([])},
+        [f"{PUBLISHING}test_what_the_blocklist_named_during_the_scan_is_not_published"],
+    ),
+    Guard(
         "a batch read takes 100 keys",
-        {"shared.storage.dynamo_kv:_chunks": lambda _: lambda keys: [keys] * bool(keys)},
+        {"shared.storage.dynamo_kv:_chunks": lambda _: lambda keys, most: [keys] * bool(keys)},
     ),
     Guard("a record has a time limit", {"shared.verification.pipeline:asyncio": within(timeout=untimed)}, hangs=True),
     Guard("a request is answered once", {"shared.submissions.intake:_find_earlier": always(None)}),

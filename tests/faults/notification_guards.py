@@ -58,7 +58,7 @@ NOTIFICATION_GUARDS = [
     ),
     Guard("what is not 2xx is a failure", {"shared.storage.webhook_client:_refuse_status": always(None)}),
     Guard("a webhook is https", {"shared.storage.webhook_client:_problem_of": always(None)}),
-    Guard("a transfer keeps its numeric id", {"shared.marketplace.publishing:_is_target": always(True)}),
+    Guard("a transfer keeps its numeric id", {"shared.marketplace.publication_obstacles:_is_target": always(True)}),
     Guard("a publication is looked at again", {"shared.marketplace.publishing:watch_put": _unmarked}),
     Guard("a webhook's name is resolved once", {"shared.storage.webhook_client:_pinned": _resolving_again}),
 ]

@@ -8,7 +8,6 @@ anything accepted is lost, published twice, miscounted or still moving.
 """
 
 import argparse
-import json
 import os
 import random
 import sys
@@ -20,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from shared.records.submissions import CATEGORY_OF
+from shared.submissions.submission_store import history_in
 from tests.support.builders import REVERSE_SHELL
 from tests.support.fault_proxy import pid_of
 from tests.support.faulty_platform import FaultyPlatform, bundle, faulty_platform, skill_md
@@ -227,7 +227,10 @@ class Soak:
         ends = Counter(CATEGORY_OF[record["state"]] for record in records.values())
         attempts = Counter(record.get("attempts", 0) for record in records.values())
         recovered = sum(
-            json.loads(item.doc)["actor"] == "recovery" for key, item in stored.items.items() if key.pk[:5] == "hist:"
+            entry.actor == "recovery"
+            for key, item in stored.items.items()
+            if key.pk[:5] == "hist:"
+            for entry in history_in(item.doc)
         )
         parked = Counter(record["reason"] for record in records.values() if CATEGORY_OF[record["state"]] == "onHold")
         injected = self.faulty.proxy.injected

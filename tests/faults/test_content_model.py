@@ -39,7 +39,7 @@ def test_a_skill_that_was_submitted_by_name_and_by_path_is_one_in_the_end(world)
 def test_what_is_published_is_what_was_scanned(world):
     world.submit("greeter", "good")
     world.deliver(plan=Plan("pause", 2, on="get_files"))
-    assert only(world).state is State.AUTO_APPROVED
+    assert only(world).state is State.TIER1_SCANNING
     world.content.files[only(world).content_hash] = CONTENTS["blocked"]
     for worker in world.held():
         world.go_on(worker)

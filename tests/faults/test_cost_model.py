@@ -41,7 +41,7 @@ def test_an_address_gets_its_share_back_when_the_worker_that_had_it_is_gone(worl
     for name in ("greeter", "writer"):
         world.submit(name, "good", ip="192.0.2.1")
     assert world.submit("greeter-2", "good", ip="192.0.2.1") is None
-    world.deliver(plan=Plan("crash", 3, on="TransactWriteItems"))
+    world.deliver(plan=Plan("crash", 1, on="TransactWriteItems"))
     world.check()
     world.come_to_rest()
     world.check_rest()

@@ -259,7 +259,7 @@ LOST = {
     "the claim": ("TransactWriteItems", ["TIER1_SCANNING"]),
     "the move": ("TransactWriteItems", ["AUTO_APPROVED"]),
     "the publication": ("TransactWriteItems", ["version:"]),
-    "the words it is found by": ("TransactWriteItems", ["facet:"]),
+    "the words it is found by": ("BatchWriteItem", ["facet:"]),
 }
 
 

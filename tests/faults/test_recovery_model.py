@@ -23,7 +23,7 @@ from tests.faults.world import World
 from tests.support.invariants import histories_of
 
 STEPS = range(20)  # points of one worker with one upload; the last ones lie behind its end
-TRANSACTION = "TransactWriteItems"  # of a worker: the claim, the decision, the publication
+TRANSACTION = "TransactWriteItems"  # of a worker: the claim, the judgement and its outcome, the publication
 FIVE_MINUTES = timedelta(minutes=5)
 NAMES_IN_ORDER = ("zulu", "mike", "alfa")
 CLAIMED = (State.TIER1_SCANNING,)
@@ -75,8 +75,12 @@ def test_a_worker_that_is_killed_at_any_point_costs_one_attempt_at_most_and_no_p
 
 
 @pytest.mark.requirement("R01")
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided(world, at):
+@pytest.mark.parametrize(
+    ("which", "at"), [*(("world", n) for n in range(1, 4)), *(("judging", n) for n in range(1, 8))]
+)
+def test_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided(request, which, at):
+    """A decision that took a judgement is stored before the publication, any other with it."""
+    world = request.getfixturevalue(which)
     world.submit("greeter", "good")
     for _ in range(4):
         world.deliver(plan=Plan("crash", at, on=TRANSACTION))
@@ -84,6 +88,7 @@ def test_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided(wo
     rest(world)
     record = only(world)
     decided = State.AUTO_APPROVED in story(world, record)
+    assert decided == (at >= (3 if which == "world" else 5))
     assert record.state is (State.PUBLISHED if decided else State.ON_HOLD)
     assert decided or record.reason.startswith("stuck: gave up after 3 attempts")
 

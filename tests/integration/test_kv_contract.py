@@ -139,6 +139,24 @@ async def test_counters_add_up_and_go_below_what_was_added(kv, key):
     assert read.missing == [Key("none")]
 
 
+async def test_counters_that_are_removed_are_gone_and_others_stay(kv, key):
+    await kv.transact(lambda: [Add(key, {"A": 1, "26010203.A": 2, "26010204.A": 3})])
+    for _ in range(2):
+        await kv.transact(lambda: [Add(key, remove=["26010203.A", "26010204.A"])])
+    assert (await kv.get_counts([key])).found == {key: {"A": 1}}
+    await kv.transact(lambda: [Add(key, {"A": 1, "B": 1}, remove=["C"])])
+    assert (await kv.get_counts([key])).found == {key: {"A": 2, "B": 1}}
+
+
+async def test_many_documents_are_put_at_once_and_again(kv, key):
+    puts = [Put(Key(key.pk, f"{n:03}"), f'"{n}"', {"version": n}) for n in range(60)]
+    await kv.put(Put(puts[7].key, '"other"', {"version": 1}))
+    for _ in range(2):
+        await kv.put_all([*puts, puts[0]])
+    assert {row.sort: row.text for row in await query_all(kv, key.pk)} == {put.key.sk: put.doc for put in puts}
+    await kv.put_all([])
+
+
 async def test_of_many_racing_for_one_key_one_wins(kv, key):
     async def race(n):
         try:

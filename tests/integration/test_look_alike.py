@@ -7,7 +7,7 @@ from shared.evidence.receipt_store import find_receipt
 from shared.marketplace.skill_admin import block_skill
 from shared.marketplace.skill_index import (
     known_owner_key,
-    known_owner_put,
+    known_owner_puts,
     look_alike_keys,
     look_alike_puts,
     owner_keys,
@@ -181,7 +181,7 @@ async def test_other_owners_with_the_same_repository_and_slug_are_no_look_alikes
 
 
 async def _published_as(env, name):
-    await env.kv.transact(lambda: [*look_alike_puts(name), *owner_puts(name), known_owner_put(name)])
+    await env.kv.transact(lambda: [*look_alike_puts(name), *owner_puts(name), *known_owner_puts(name)])
     return name
 
 

@@ -9,6 +9,7 @@ from shared.storage.kv import Page, Query
 from tests.support.memory import MemoryContent, MemoryKV, Row
 
 KEYS_PER_REQUEST = 100  # as DynamoDB has it
+WRITES_PER_REQUEST = 25
 SETTLED = 30  # turns of the event loop after which no other request is about to start
 
 
@@ -75,6 +76,11 @@ class CountingKV(LookedUpKV):
     async def put(self, put) -> None:
         self.writes += 1
         await super().put(put)
+
+    async def put_all(self, puts) -> None:
+        puts = list(puts)
+        self.writes += math.ceil(len(puts) / WRITES_PER_REQUEST)
+        await super().put_all(puts)
 
     async def transact(self, build):
         self.writes += 1

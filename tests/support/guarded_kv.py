@@ -39,6 +39,12 @@ class GuardedKV:
         self._note("PutItem", put.key.pk)
         await self._kv.put(put)
 
+    async def put_all(self, puts: Iterable[Put]) -> None:
+        noted = list(puts)
+        for put in noted:
+            self._note("BatchWriteItem", put.key.pk)
+        await self._kv.put_all(noted)
+
     async def take(self, key: Key, *args: Any, **kwargs: Any) -> Any:
         self._note("UpdateItem", key.pk)
         return await self._kv.take(key, *args, **kwargs)

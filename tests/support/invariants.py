@@ -30,7 +30,7 @@ from shared.records.submissions import (
 from shared.storage.kv import Key
 from shared.storage.queue import Poison, parse_body
 from shared.submissions.counters import COUNTER_KEYS, SKILL_COUNTER_KEYS
-from shared.submissions.submission_store import words_of
+from shared.submissions.submission_store import history_in, words_of
 from shared.timing import MAX_ATTEMPTS
 from tests.support.memory import Stored
 from tests.support.memory_sqs import Sent
@@ -67,7 +67,9 @@ def submissions_of(items: Items) -> dict[str, Submission]:
 def histories_of(items: Items) -> dict[str, list[HistoryEntry]]:
     histories: dict[str, list[HistoryEntry]] = defaultdict(list)
     for key in sorted(key for key in items if key.pk.startswith("hist:")):
-        histories[key.pk.removeprefix("hist:")].append(_ENTRY.decode(items[key].doc))
+        histories[key.pk.removeprefix("hist:")] += history_in(items[key].doc)
+    for submission in submissions_of(items).values():
+        histories[submission.id] += submission.unwritten
     return histories
 
 
@@ -79,7 +81,6 @@ def versions_of(items: Items) -> dict[str, list[SkillVersion]]:
 
 
 _SUBMISSION = msgspec.json.Decoder(Submission)
-_ENTRY = msgspec.json.Decoder(HistoryEntry)
 _VERSION = msgspec.json.Decoder(SkillVersion)
 _SKILL = msgspec.json.Decoder(Skill)
 
@@ -164,7 +165,7 @@ def _check_counters(items: Items, submissions: Mapping[str, Submission]) -> None
     counted: Counter[str] = Counter()
     for key in COUNTER_KEYS:
         if key in items:
-            counted.update(items[key].attrs)
+            counted.update({name: n for name, n in items[key].attrs.items() if name in set(State)})
     recount = Counter(submission.state for submission in submissions.values())
     assert +counted == recount, "I5, I14: counters and cards equal a recount"
     assert min(counted.values(), default=0) >= 0, "I5: none negative"

@@ -86,6 +86,11 @@ class MemoryKV:
         await asyncio.sleep(0)
         self._apply([put])
 
+    async def put_all(self, puts: Iterable[Put]) -> None:
+        await asyncio.sleep(0)
+        for put in puts:
+            self._apply([put])
+
     async def take(self, key: Key, most: int, expires_at: int, amount: int = 1) -> int | None:
         await asyncio.sleep(0)
         taken = self.items.get(key, Stored("", {})).attrs.get("taken", 0) + amount
@@ -147,6 +152,8 @@ class MemoryKV:
                 counts = self.items.setdefault(write.key, Stored("", {})).attrs
                 for name, n in write.counts.items():
                     counts[name] = counts.get(name, 0) + n
+                for name in write.remove:
+                    counts.pop(name, None)
                 if write.expires_at is not None:
                     counts["expiresAt"] = write.expires_at
             elif isinstance(write, Delete):
@@ -154,9 +161,11 @@ class MemoryKV:
 
     def _holds(self, write: Write) -> bool:
         if isinstance(write, Add):
+            if write.most is None:
+                return True
             [name, *_] = write.counts
             counted = self.items[write.key].attrs.get(name, 0) if write.key in self.items else 0
-            return write.most is None or counted < write.most
+            return counted < write.most
         if write.expect is None:
             return True
         if write.expect == ABSENT:

@@ -42,6 +42,11 @@ class MemoryDynamo:
             case "UpdateItem":
                 self._write([("Update", params)], by, "ConditionalCheckFailedException")
                 return {"Attributes": _wire(_key(params["Key"]), self.items[_key(params["Key"])])}
+            case "BatchWriteItem":
+                [puts] = params["RequestItems"].values()
+                assert len(puts) <= 25, "DynamoDB refuses more than 25 writes in a batch"
+                self._write([("Put", put["PutRequest"]) for put in puts], by, "")
+                return {"UnprocessedItems": {}}
             case "TransactWriteItems":
                 actions = [next(iter(action.items())) for action in params["TransactItems"]]
                 self._write(actions, by, "TransactionCanceledException")
@@ -94,8 +99,7 @@ class MemoryDynamo:
                 self.items.pop(key, None)
             else:
                 self.items[key] = after
-            if kind != "ConditionCheck":
-                self.on_write(by, key, before, after)
+            self.on_write(by, key, before, after)
 
     def _holds(self, key: Key, action: Mapping[str, Any]) -> bool:
         if "ConditionExpression" not in action:
@@ -146,8 +150,10 @@ def _after(kind: str, action: Mapping[str, Any], before: Stored | None) -> Store
         attrs = {name: _native(value) for name, value in action["Item"].items() if name not in ("pk", "sk", "doc")}
         return Stored(action["Item"]["doc"]["S"], attrs)
     if kind == "Update":
-        names, values = action["ExpressionAttributeNames"], action["ExpressionAttributeValues"]
+        names, values = action["ExpressionAttributeNames"], action.get("ExpressionAttributeValues", {})
         counts = dict(before.attrs) if before else {}
+        for removed in re.findall(r"#r\d+", action["UpdateExpression"]):
+            counts.pop(names[removed], None)
         for name, value in re.findall(r"(#\w+) (:\w+)", action["UpdateExpression"]):
             counts[names[name]] = counts.get(names[name], 0) + _native(values[value])
         for name, value in re.findall(r"(#\w+) = (:\w+)", action["UpdateExpression"]):

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from shared.records.submissions import CATEGORIES, PARKED_STATES, TERMINAL_STATES
+from shared.submissions.submission_store import history_in
 from shared.timing import MAX_ATTEMPTS
 from tests.support.faulty_platform import FaultyPlatform
 from tests.support.invariants import check_invariants
@@ -87,9 +88,11 @@ def _published_twice(stored: MemoryKV, records: dict[str, Any]) -> Problems:
     named: Counter[tuple[str, str]] = Counter()
     for key, item in stored.items.items():
         if key.pk.startswith("hist:"):
-            entry, record = json.loads(item.doc), records.get(key.pk.removeprefix("hist:"))
-            if record and entry["to"] in CATEGORIES["published"]:
-                version = re.search(r"version (\S+)", entry["reason"])
+            record = records.get(key.pk.removeprefix("hist:"))
+            for entry in history_in(item.doc) if record else ():
+                if entry.to_state not in CATEGORIES["published"]:
+                    continue
+                version = re.search(r"version (\S+)", entry.reason or "")
                 named[record["skillName"].lower(), version[1] if version else ""] += 1
     in_order = [json.loads(stored.items[key].doc) for key in sorted(stored.items) if key.pk.startswith("version:")]
     same = [b["name"] for a, b in pairwise(in_order) if a["name"] == b["name"] and a["contentHash"] == b["contentHash"]]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import msgspec
 
-from shared.marketplace.skill_index import first_put, index_puts, known_owner_put, look_alike_puts, owner_puts
+from shared.marketplace.skill_index import first_put, index_puts, known_owner_puts, look_alike_puts, owner_puts
 from shared.marketplace.skill_store import counts_put, new_counts, skill_put, version_put
 from shared.records.skills import Skill, SkillVersion, split_name
 from shared.storage.documents import encode
@@ -34,7 +34,7 @@ def puts_of(skill: Skill, installs: int = 0) -> list[Put]:
     alias = Put(Key(f"skill:alias:{split_name(skill.name).slug.lower()}", skill.name), encode({"name": skill.name}))
     counts = counts_put(msgspec.structs.replace(new_counts(skill), installs=installs), None)
     first = first_put(skill.content_hash, skill.name)
-    alike = [*look_alike_puts(skill.name), *owner_puts(skill.name), known_owner_put(skill.name), first]
+    alike = [*look_alike_puts(skill.name), *owner_puts(skill.name), *known_owner_puts(skill.name), first]
     return [skill_put(skill, None), alias, counts, *alike, *index_puts(skill)]
 
 

@@ -3,6 +3,7 @@ is taken over can do nothing else. `Content/content/*` are the objects under a p
 
 READ = {"dynamodb:GetItem", "dynamodb:BatchGetItem"}
 WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem"}  # TransactWriteItems needs no name of its own
+BATCH = {"dynamodb:BatchWriteItem"}  # what finds a skill, before it is published
 QUERY = {"dynamodb:Query"}
 CHECK = {"dynamodb:ConditionCheckItem"}  # what publishes asks the blocklist in the same transaction
 CACHE = {"s3:GetObject", "s3:PutObject"}  # of repositories: those who ask GitHub about skills share what they learn
@@ -46,7 +47,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     },
     "AdminApi": {
         # dead letters that are settled, entries of the blocklist, skills under a bare slug
-        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},
+        "Table": READ | QUERY | WRITE | BATCH | CHECK | {"dynamodb:DeleteItem"},
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
@@ -92,7 +93,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "GitHubTokens": {"secretsmanager:GetSecretValue"},
     },
     "AdminPages": {
-        "Table": READ | QUERY | WRITE | CHECK | {"dynamodb:DeleteItem"},  # dead letters that are settled
+        "Table": READ | QUERY | WRITE | BATCH | CHECK | {"dynamodb:DeleteItem"},  # dead letters that are settled
         "Table/index/list": QUERY,
         "Table/index/state": QUERY,
         "Table/index/due": QUERY,
@@ -116,7 +117,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Consumer": {
-        "Table": READ | QUERY | WRITE | CHECK,  # versions and history of what resembles blocked content
+        "Table": READ | QUERY | WRITE | BATCH | CHECK,  # versions and history of what resembles blocked content
         "Content": {"s3:ListBucket"},  # to be told that something is missing
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
         "Content/received/*": {"s3:GetObject", "s3:PutObject"},
@@ -141,7 +142,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         **OWN_ROLE,
     },
     "StuckScan": {
-        "Table": READ | WRITE | CHECK,
+        "Table": READ | WRITE | BATCH | CHECK,
         "Content": {"s3:ListBucket"},  # to be told that something is missing
         "Content/content/*": {"s3:GetObject", "s3:PutObject"},
         "Content/received/*": {"s3:GetObject"},

@@ -1,19 +1,29 @@
 """Published in one step from what was scanned, versions that only rise."""
 
+import asyncio
 from datetime import timedelta
 
 import msgspec
 import pytest
 
-from shared.errors import LostLease
-from shared.evidence.blocklist import block_put, entry_for
+from shared.errors import LostLease, Unavailable
+from shared.evidence.blocklist import add_block, block_puts, entry_for
 from shared.marketplace.publishing import publish
+from shared.marketplace.skill_index import first_key
+from shared.marketplace.skill_search import search_skills
 from shared.marketplace.skill_store import find_skill, get_skill, get_versions, skill_key, skill_put
 from shared.records.submissions import State, reopen
 from shared.storage.kv import Key
 from shared.submissions import intake
 from shared.submissions.skill_source import UPLOADS
-from shared.submissions.submission_store import claim_submission, commit, get_submission, move_submission
+from shared.submissions.submission_store import (
+    claim_submission,
+    commit,
+    get_history,
+    get_last_entry,
+    get_submission,
+    move_submission,
+)
 from tests.support.builders import a_bundle, a_receipt, processed, submitted
 from tests.support.invariants import check_invariants
 from tests.support.memory import MemoryKV, memory_env, within
@@ -84,12 +94,14 @@ async def test_what_the_blocklist_named_during_the_scan_is_not_published():
     class NamedMeanwhile(MemoryKV):
         async def transact(self, build):
             publishes = any(write.key.pk.startswith("version:") for write in build())
-            if publishes and not self.items.get(entry.key):
-                await self.put(entry)
+            if publishes and not self.items.get(entries[0].key):
+                await self.put_all(entries)
             return await super().transact(build)
 
     env = memory_env(NamedMeanwhile)
-    _, entry = await within(env, lambda: block_put(entry_for("uploads/anonymous/greeter", "It steals keys.", UPLOADS)))
+    _, entries = await within(
+        env, lambda: block_puts(entry_for("uploads/anonymous/greeter", "It steals keys.", UPLOADS))
+    )
     submission = await submitted(env)
     await processed(env, submission)
     after = await within(env, lambda: get_submission(submission.id))
@@ -97,6 +109,89 @@ async def test_what_the_blocklist_named_during_the_scan_is_not_published():
     assert after.reason == "It steals keys. (blocklist, high)"
     assert not [key for key in env.kv.items if key.pk.startswith(("skill:", "version:"))]
     check_invariants(env.kv)
+
+
+async def test_what_was_blocked_lately_under_another_name_stops_nothing(env):
+    """The last part of the name is the same, so all entries are checked, and none is about this skill."""
+    await within(
+        env, lambda: add_block(entry_for("acme/tools/greeter", "It steals keys.", "https://github.com/acme/t"))
+    )
+    submission = await published(env)
+    assert submission.state == State.PUBLISHED
+    assert first_key(submission.content_hash) in env.kv.items
+    check_invariants(env.kv)
+
+
+async def test_what_was_written_ahead_of_a_publication_that_never_came_finds_nothing_and_holds_nobody():
+    class Refused(MemoryKV):
+        is_down = True
+
+        async def transact(self, build):
+            if self.is_down and any(write.key.pk.startswith("version:") for write in build()):
+                raise Unavailable("The store does not answer.")
+            return await super().transact(build)
+
+    env = memory_env(Refused)
+    text = "Greets people: " + ", ".join(f"at hour {n} those who come home from place {n}" for n in range(20))
+    first = await published(env, "one", text)
+    assert first.state == State.RECEIVED
+    assert any(key.pk.startswith("like:") for key in env.kv.items)
+    assert any(key.pk.startswith("find:") for key in env.kv.items)
+    assert (await within(env, lambda: search_skills("greets people"))).skills == []
+    env.kv.is_down = False
+    again = await published(env, "two", text)
+    assert (again.state, again.verdict) == (State.PUBLISHED, "PASS")
+    assert not again.has_own_findings
+    check_invariants(env.kv)
+
+
+async def test_both_moves_of_one_transaction_are_in_the_history(env):
+    submission = await published(env)
+    history = await within(env, lambda: get_history(submission.id))
+    assert [(entry.seq, entry.from_state, entry.to_state) for entry in history] == [
+        (1, None, "RECEIVED"),
+        (2, "RECEIVED", "TIER1_SCANNING"),
+        (3, "TIER1_SCANNING", "AUTO_APPROVED"),
+        (4, "AUTO_APPROVED", "PUBLISHED"),
+    ]
+    assert len([key for key in env.kv.items if key.pk.startswith("hist:")]) == 2
+
+
+async def test_the_history_of_a_submission_at_work_has_its_claim(env):
+    submission = await submitted(env)
+    held = await within(env, lambda: claim_submission(submission, "worker", timedelta(seconds=60)))
+    history = await within(env, lambda: get_history(submission.id))
+    assert [entry.to_state for entry in history] == ["RECEIVED", "TIER1_SCANNING"]
+    assert await within(env, lambda: get_last_entry(held)) == history[-1]
+    check_invariants(env.kv)
+
+
+async def test_a_history_that_is_written_between_its_two_reads_is_whole():
+    class WrittenMeanwhile(MemoryKV):
+        before = None
+        written = asyncio.Event()
+        written.set()
+
+        async def query(self, query):
+            page = await super().query(query)
+            if self.before and query.pk.startswith("hist:"):
+                before, self.before = self.before, None
+                await before()
+                self.written.set()
+            return page
+
+        async def load(self, key):
+            if key.pk.startswith("sub:"):
+                await self.written.wait()
+            return await super().load(key)
+
+    env = memory_env(WrittenMeanwhile)
+    submission = await submitted(env)
+    held = await within(env, lambda: claim_submission(submission, "worker", timedelta(seconds=60)))
+    env.kv.written.clear()
+    env.kv.before = lambda: move_submission(held, State.ON_HOLD, "worker", "look at it")
+    history = await within(env, lambda: get_history(submission.id))
+    assert [entry.to_state for entry in history] == ["RECEIVED", "TIER1_SCANNING", "ON_HOLD"]
 
 
 async def test_a_worker_that_lost_its_lease_publishes_nothing(env):

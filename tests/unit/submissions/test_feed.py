@@ -39,7 +39,7 @@ async def test_every_move_after_the_position_is_returned_in_order(env):
     submission = await submitted(env)
     await processed(env, submission)
     answer = await events(env, start)
-    assert [event.row.state for event in answer.events] == ["RECEIVED", "TIER1_SCANNING", "AUTO_APPROVED", "PUBLISHED"]
+    assert [event.row.state for event in answer.events] == ["RECEIVED", "TIER1_SCANNING", "PUBLISHED"]
     assert [event.position for event in answer.events] == sorted(event.position for event in answer.events)
     assert not answer.has_more
 

@@ -99,7 +99,20 @@ async def test_words_are_part_of_the_accept_transaction(env):
     before = set(env.kv.items)
     submission = await submitted(env, a_bundle("pdf-merge"))
     words = {key.sk for key in set(env.kv.items) - before if key.pk.startswith("findsub:")}
-    assert words == {f"{word}#{submission.id}" for word in ("uploads", "anonymous", "pdf", "merge")}
+    assert words == {f"{word}#{submission.id}" for word in ("pdf", "merge")}
+
+
+@pytest.mark.parametrize("q", ["pdf", "uploads/anonymous/pdf-merge", "Uploads/Anonymous/pdf", "merge pdf"])
+async def test_an_upload_is_found_by_its_own_words_and_its_full_name(env, q):
+    submission = await submitted(env, a_bundle("pdf-merge"))
+    assert [row.id for row in (await within(env, lambda: search_submissions(q, 10))).rows] == [submission.id]
+
+
+@pytest.mark.parametrize("q", ["uploads", "anonymous", "uploads/anonymous/", "uploads pdf"])
+async def test_the_place_that_all_uploads_share_finds_none_of_them(env, q):
+    """One partition would take the words of all of them."""
+    await submitted(env, a_bundle("pdf-merge"))
+    assert (await within(env, lambda: search_submissions(q, 10))).rows == []
 
 
 async def test_a_search_takes_two_round_trips_and_as_many_requests_among_2000_submissions_as_among_100():

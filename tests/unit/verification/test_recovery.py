@@ -287,13 +287,20 @@ class NoWords(MemoryKV):
     is_down = True
 
     async def transact(self, build):
-        if self.is_down and any(write.key.pk.startswith("find:") for write in build()):
-            raise Unavailable("The store does not answer.")
+        self._refuse(build())
         return await super().transact(build)
+
+    async def put_all(self, puts):
+        self._refuse(puts)
+        await super().put_all(puts)
+
+    def _refuse(self, writes):
+        if self.is_down and any(write.key.pk.startswith("find:") for write in writes):
+            raise Unavailable("The store does not answer.")
 
 
 @pytest.mark.requirement("R01")
-async def test_words_that_were_not_written_after_the_publication_are_written_by_the_scan():
+async def test_words_that_were_not_written_with_the_publication_are_written_by_the_scan():
     env = memory_env(NoWords)
     submission = await submitted(env)
     await processed(env, submission)

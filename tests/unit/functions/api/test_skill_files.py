@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from functions.api import skill_files
-from shared.evidence.blocklist import block_put, entry_for
+from shared.evidence.blocklist import block_puts, entry_for
 from shared.marketplace.artifacts import artifact_key
 from shared.marketplace.skill_admin import block_skill, yank_version
 from shared.marketplace.skill_store import get_versions, version_update
@@ -195,7 +195,7 @@ async def withheld(env, how: str) -> str:
 
     async def ban():
         entry = msgspec.structs.replace(entry_for("other", "Known.", UPLOADS), content_hash=version.content_hash)
-        await env.kv.put((await block_put(entry))[1])
+        await env.kv.put_all((await block_puts(entry))[1])
 
     await within(env, ban)
     return "version_blocked"
