@@ -250,6 +250,7 @@ GUARDS = [
     Guard(
         "what was decided is finished from its receipt",
         {"shared.verification.recovery:find_receipt": always(None)},
+        [f"{MODEL}test_what_was_decided_in_the_last_attempt_is_finished_without_another"],
     ),
     Guard("a copy has no successor", {"shared.verification.pipeline:is_superseded": always(False)}, [TWO_HOURS]),
     Guard(

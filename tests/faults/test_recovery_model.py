@@ -93,6 +93,16 @@ def test_three_killed_workers_leave_it_to_a_person_or_finish_what_was_decided(re
     assert decided or record.reason.startswith("stuck: gave up after 3 attempts")
 
 
+@pytest.mark.requirement("R01")
+@pytest.mark.parametrize("last", [5, 6])
+def test_what_was_decided_in_the_last_attempt_is_finished_without_another(judging, last):
+    judging.submit("greeter", "good")
+    for at in (1, 1, last):
+        judging.deliver(plan=Plan("crash", at, on=TRANSACTION))
+        judging.tick(minutes=13)
+    assert ends_published_once(judging).attempts == 3
+
+
 @pytest.mark.requirement("R02")
 @pytest.mark.parametrize("at", range(24))
 def test_an_accepting_function_that_is_killed_at_any_point_loses_nothing_it_recorded(world, at):

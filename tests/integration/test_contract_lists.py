@@ -59,7 +59,7 @@ async def test_a_list_has_its_total_its_cursor_and_the_stats(env):
         ({"state": "REJECTED"}, ["bad"], 1),
         ({"state": "active", "sort": "updatedAt"}, ["waits"], 1),
         ({"q": "waits"}, ["waits"], None),
-        ({"q": "anonymous goo"}, ["good"], None),
+        ({"q": "uploads/anonymous/goo"}, ["good"], None),
         ({"repoUrl": "https://github.com/o/r"}, [], None),
     ],
     ids=str,

@@ -11,8 +11,7 @@ from tests.faults.fault_table import Row, level_of, rows
 from tests.faults.guards import GUARDS
 from tests.support.marked_tests import marked_tests
 
-# R42, a store that conflicts 200 times a second, is measured by bench/heat.py.
-REQUIRED = {f"R{n:02}" for n in range(1, 46) if n != 42} | {f"S{n:02}" for n in range(1, 51)}
+REQUIRED = {f"R{n:02}" for n in range(1, 46)} | {f"S{n:02}" for n in range(1, 51)}
 GUARD_NAMES = [guard.name for guard in (*GUARDS, *ATTACK_GUARDS)]
 
 
