@@ -48,6 +48,7 @@ LONGEST_PAUSE = scaled(hours=24)
 FEED_WINDOW = scaled(minutes=2)  # how far an index may lag before a list could miss something
 FEED_TTL = timedelta(hours=1)
 HOLDER_TTL = timedelta(days=30)  # longer than any submission is active
+HEALTH_AGE = scaled(seconds=5)  # how old the queue's health may be that a process answers with
 IDEMPOTENCY_TTL = timedelta(hours=24)
 
 API_TIMEOUT = scaled(seconds=10)

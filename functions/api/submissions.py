@@ -56,7 +56,7 @@ from shared.records.submissions import State, Submission, SubmissionRow, is_id
 from shared.storage.documents import encode
 from shared.submissions import counters, data_version, discovery, feed, intake
 from shared.submissions.check import check_bundle
-from shared.submissions.queue_health import QueueHealth, get_queue_health, github_warnings
+from shared.submissions.queue_health import QueueHealth, get_recent_queue_health, github_warnings
 from shared.submissions.queue_position import QueueSnapshot, get_queue_snapshot
 from shared.submissions.skill_source import parse_repo_url, parse_slug, require_usable
 from shared.submissions.submission_list import list_of_repo, list_submissions
@@ -196,9 +196,9 @@ async def stream(request: Request, query: EventParameters) -> Answer:
 
 @operation("Queue health", gives=QueueHealth)
 async def queue_health(request: Request) -> Answer:
-    """Values that could not be read are null, never 0. `drainRate` is how many submissions per hour
-    stopped being active."""
-    return Answer(await get_queue_health())
+    """At most five seconds old. Values that could not be read are null, never 0. `drainRate` is how many submissions
+    per hour stopped being active."""
+    return Answer(await get_recent_queue_health())
 
 
 @operation("Places in the queue", gives=Positions)

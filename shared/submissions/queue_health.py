@@ -7,14 +7,15 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from shared.db import get_queue, get_secrets, get_settings, now
+from shared.db import get_kv, get_queue, get_secrets, get_settings, now
 from shared.errors import Unavailable
 from shared.github.http import warnings_about
 from shared.records.submissions import State, Submission
-from shared.storage.kv import Read
+from shared.storage.kv import KV, Read
 from shared.storage.queue import Depth
 from shared.submissions.counters import Hour, Stats, drain_rate, get_hours, get_stats, read_counters
 from shared.submissions.dead_letter_store import COUNTED, MANY, ManyLetters, count_dead_letters
@@ -22,6 +23,7 @@ from shared.submissions.pause import Pause, find_pause
 from shared.submissions.repo_watch import SweepStatus, get_sweep_status
 from shared.submissions.submission_store import get_oldest_active, get_stuck_submissions
 from shared.telemetry import Watched, count, logger, measure_seconds
+from shared.timing import HEALTH_AGE
 
 DRAIN_HOURS = 6
 
@@ -83,6 +85,29 @@ async def get_queue_health() -> QueueHealth:
         paused=paused,
         dead_letters=seen.dead_letters,
     )
+
+
+async def get_recent_queue_health() -> QueueHealth:
+    """At most some seconds old, as its ages say: what watches the queue costs less than the queue. What has unknown
+    parts is read again."""
+    at, store = now(), get_kv()
+    known = _recent.get(store)
+    if known and at - known[0] < HEALTH_AGE:
+        return _aged(known[1], _ms(at - known[0]))
+    health = await get_queue_health()
+    if None not in (health.stats_age.age_ms, health.orphaned_active, health.drain_rate.last_1h, health.dead_letters):
+        _recent[store] = at, health
+    return health
+
+
+_recent: WeakKeyDictionary[KV, tuple[datetime, QueueHealth]] = WeakKeyDictionary()  # by store, of this process
+
+
+def _aged(health: QueueHealth, ms: int) -> QueueHealth:
+    stats = StatsAge(age_ms=(health.stats_age.age_ms or 0) + ms)
+    oldest = health.oldest_active
+    older = oldest and msgspec.structs.replace(oldest, age_ms=oldest.age_ms + ms)
+    return msgspec.structs.replace(health, stats_age=stats, oldest_active=older)
 
 
 async def report_queue_health(paused: bool, orphaned: int) -> None:

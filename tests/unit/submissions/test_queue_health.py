@@ -10,14 +10,21 @@ import pytest
 from functions import stuck_scan
 from shared import telemetry
 from shared.errors import Unavailable
+from shared.storage.kv import Read
 from shared.submissions.dead_letter_store import store_dead_letter
 from shared.submissions.pause import pause_queue
-from shared.submissions.queue_health import get_queue_health, get_queue_status, report_queue_health
+from shared.submissions.queue_health import (
+    get_queue_health,
+    get_queue_status,
+    get_recent_queue_health,
+    report_queue_health,
+)
 from shared.submissions.submission_store import claim_submission
 from shared.telemetry import Watched
 from shared.timing import STUCK_THRESHOLD
 from shared.verification.recovery import recover_stuck
 from tests.support.builders import a_bundle, an_unusable_bundle, processed, submitted
+from tests.support.counting_stores import CountingKV
 from tests.support.memory import MemoryKV, memory_env, within
 from tests.support.metrics import metrics_in
 
@@ -40,6 +47,37 @@ def metrics(capsys):
         return metrics_in(capsys.readouterr().out)
 
     return read
+
+
+async def test_the_health_of_the_last_seconds_is_not_read_again_and_says_how_old_it_is():
+    env = memory_env(CountingKV)
+    submission = await submitted(env)
+    recent = lambda: within(env, get_recent_queue_health)  # noqa: E731
+    first = await recent()
+    env.kv.forget()
+    env.clock.forward(seconds=4)
+    again = await recent()
+    assert env.kv.requests == 0
+    assert again.stats_age.age_ms == first.stats_age.age_ms + 4000
+    assert (again.oldest_active.id, again.oldest_active.age_ms) == (submission.id, first.oldest_active.age_ms + 4000)
+    env.clock.forward(seconds=1)
+    await processed(env, submission)
+    assert (await recent()).oldest_active is None
+
+
+async def test_a_health_with_unknown_parts_is_read_again():
+    class Unread(MemoryKV):
+        is_down = True
+
+        async def get_counts(self, keys):
+            read = await super().get_counts(keys)
+            return Read({}, [], list(read.found)) if self.is_down else read
+
+    env = memory_env(Unread)
+    await submitted(env)
+    assert (await within(env, get_recent_queue_health)).stats_age.age_ms is None
+    env.kv.is_down = False
+    assert (await within(env, get_recent_queue_health)).stats_age.age_ms == 0
 
 
 async def test_an_empty_queue_is_healthy_and_every_number_is_known(env, metrics):
