@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -62,7 +62,7 @@ class Runner:
         self._has_info = True
 
     async def run(self) -> int:
-        read_template(self._config.template, "http://127.0.0.1", self._region)  # fail before anything starts
+        expiry = self._read_template("http://127.0.0.1").expiry  # fail before anything starts
         with listen(self._config.host, self._config.port) as listener:
             url = self._url(listener.getsockname()[1])
             was_killed = self._config.info.exists()
@@ -70,7 +70,7 @@ class Runner:
             with _writable(self._config.directory, "LOCAL_DIR"):
                 self._token = prepare_secrets(self._config.directory, self._config.admin_token, scanners)
             async with AsyncExitStack() as parts:
-                endpoint = await parts.enter_async_context(self._aws(was_killed))
+                endpoint = await parts.enter_async_context(self._aws(was_killed, expiry))
                 template = self._read_template(endpoint)
                 aws = self._client(endpoint)
                 parts.push_async_callback(aws.close)
@@ -84,12 +84,12 @@ class Runner:
     # --- parts, each stopped by leaving it ---
 
     @asynccontextmanager
-    async def _aws(self, was_killed: bool) -> AsyncIterator[str]:
+    async def _aws(self, was_killed: bool, expiry: Mapping[str, int]) -> AsyncIterator[str]:
         if self._config.endpoint:
             self._console.say(f"Using AWS at {self._config.endpoint}")
             yield self._config.endpoint.rstrip("/")
             return
-        self._store = StoreProcess(self._config.directory)
+        self._store = StoreProcess(self._config.directory, expiry)
         reported = await self._store.start()
         if was_killed:
             self._console.say("The last run did not stop cleanly; everything that it acknowledged is here.")

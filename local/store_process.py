@@ -1,11 +1,13 @@
 """Starts, watches and stops the store of this machine (local/store), a separate process."""
 
 import asyncio
+import json
 import os
 import shutil
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from local.config import REPOSITORY, StartError
@@ -19,8 +21,9 @@ LEAST_ROOM = 1_000_000
 
 
 class StoreProcess:
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, expiry: Mapping[str, int] | None = None) -> None:
+        """`expiry`: of the buckets' objects, in days by the beginning of the key."""
+        self._directory, self._expiry = directory, json.dumps(expiry or {})
         self.log = directory / "store.log"
         self._exits: list[float] = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -34,10 +37,11 @@ class StoreProcess:
         """What it reported about the data: what it imported, or cut."""
         self._directory.mkdir(parents=True, exist_ok=True)
         self._end_of_log = self._size_of_log()
+        number = str(self._listener.fileno())
         with self.log.open("ab") as log:
             self._process = await start_python(
                 sys.executable,
-                ["local.store", "--socket", str(self._listener.fileno()), "--directory", str(self._directory)],
+                ["local.store", "--socket", number, "--directory", str(self._directory), "--expiry", self._expiry],
                 {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8"},
                 self._directory,
                 output=log,

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -102,6 +102,7 @@ class Template:
     queues: dict[str, Queue]
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     buckets: dict[str, str] = field(default_factory=dict)
+    expiry: dict[str, int] = field(default_factory=dict)  # of objects, in days, by the beginning of their key
 
 
 def read_template(
@@ -147,7 +148,7 @@ class _Reader:
         for name in self._resources:
             with self._naming(name):
                 self._read_resource(name, made)
-        return Template(made[FUNCTION], made[QUEUE], made[TABLE], made[BUCKET])
+        return Template(made[FUNCTION], made[QUEUE], made[TABLE], made[BUCKET], self._expiry(made[BUCKET]))
 
     @contextmanager
     def _naming(self, name: str) -> Iterator[None]:
@@ -173,6 +174,15 @@ class _Reader:
         self._properties(name)  # a wrong reference anywhere is an error
         if kind in self._types:
             made[kind][name] = self._types[kind](name)
+
+    def _expiry(self, buckets: Iterable[str]) -> dict[str, int]:
+        rules = [
+            rule
+            for name in buckets
+            for rule in self._properties(name).get("LifecycleConfiguration", {}).get("Rules", [])
+            if "ExpirationInDays" in rule and rule["Status"] == "Enabled"
+        ]
+        return {rule["Prefix"]: int(rule["ExpirationInDays"]) for rule in rules}
 
     def _properties(self, name: str) -> dict[str, Any]:
         resolved: dict[str, Any] = self._resolver.resolve(self._resources[name].get("Properties") or {})

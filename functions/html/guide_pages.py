@@ -9,7 +9,7 @@ from shared.access.sessions import SESSION_TTL
 from shared.db import get_settings, now
 from shared.errors import NotFound
 from shared.marketplace.downloads import MARKER_TTL
-from shared.timing import IDEMPOTENCY_TTL
+from shared.timing import IDEMPOTENCY_TTL, RECEIVED_AGE
 from shared.web import labels
 
 EXAMPLE_NAME = "release-notes"
@@ -44,6 +44,7 @@ async def policies(request: Request) -> Answer:
 
     request.allow_query()
     kept = {
+        "received": labels.counted(RECEIVED_AGE.days, "day"),
         "github": labels.age(GITHUB_KEPT),
         "idempotency": labels.age(IDEMPOTENCY_TTL),
         "installs": labels.age(MARKER_TTL),

@@ -3,11 +3,13 @@
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
 import sqlite3
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -26,8 +28,9 @@ JSON = "application/x-amz-json-1.0"
 
 
 class Services:
-    def __init__(self, database: Database, endpoint: str) -> None:
-        self._dynamodb, self._sqs, self._s3 = DynamoDb(database), Sqs(database, endpoint), S3(database)
+    def __init__(self, database: Database, endpoint: str, expiry: Mapping[str, int]) -> None:
+        self._dynamodb, self._sqs = DynamoDb(database), Sqs(database, endpoint)
+        self._s3 = S3(database, expiry=expiry)
 
     async def answer(self, request: Request) -> Answer:
         target = request.headers.get("x-amz-target")
@@ -45,6 +48,7 @@ class Services:
             await asyncio.sleep(SWEEP_SECONDS)
             await self._dynamodb.delete_expired()
             await self._sqs.delete_expired()
+            await self._s3.delete_expired()
 
     async def _answer_json(self, target: str, body: bytes) -> Answer:
         service, _, operation = target.partition(".")
@@ -77,11 +81,11 @@ def _error_xml(error: RequestError) -> Answer:
     return Answer(error.status, {"content-type": "application/xml"}, text.encode())
 
 
-async def serve(listener: socket.socket, database: Database) -> None:
+async def serve(listener: socket.socket, database: Database, expiry: Mapping[str, int]) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    services = Services(database, f"http://127.0.0.1:{listener.getsockname()[1]}")
+    services = Services(database, f"http://127.0.0.1:{listener.getsockname()[1]}", expiry)
     server = await loop.create_server(lambda: Connection(services.answer), sock=listener, backlog=512)
     sweeping = asyncio.create_task(services.sweep_regularly())
     await stopping.wait()
@@ -95,6 +99,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("local.store", description=__doc__)
     parser.add_argument("--socket", type=int, required=True, help="file descriptor of a listening socket")
     parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--expiry", type=json.loads, default={}, help="days by the beginning of the key, as JSON")
     options = parser.parse_args()
     file = options.directory / "platform.db"
     try:
@@ -104,7 +109,7 @@ def main() -> int:
         return 1
     if database.opened.cut_bytes:
         print(f"cut {database.opened.cut_bytes} bytes of unanswered writes from the end of the log", flush=True)
-    asyncio.run(serve(socket.socket(fileno=options.socket), database))
+    asyncio.run(serve(socket.socket(fileno=options.socket), database, options.expiry))
     database.close()
     return 0
 

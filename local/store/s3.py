@@ -3,16 +3,20 @@
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from local.store.database import Database
 from local.store.errors import RequestError
 from local.store.http_server import Answer, Request
+from local.store.queries import end_of_prefix
 
 MEDIA_TYPE = "application/octet-stream"
+DAY = 86_400.0
+MOST_IN_ONE_DELETE = 500
 # What a signed address may ask for, and the header that this sets.
 OVERRIDES = {f"response-{name}": name for name in ("content-type", "content-disposition", "cache-control")}
 
@@ -24,8 +28,11 @@ class _Object(NamedTuple):
 
 
 class S3:
-    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
-        self._database, self._now = database, now
+    def __init__(
+        self, database: Database, now: Callable[[], float] = time.time, expiry: Mapping[str, int] | None = None
+    ) -> None:
+        """`expiry`: after how many days objects are deleted whose key begins with this."""
+        self._database, self._now, self._expiry = database, now, expiry or {}
 
     async def handle(self, request: Request) -> Answer:
         path, _, query = request.target.partition("?")
@@ -47,6 +54,11 @@ class S3:
             case ("DELETE", True):
                 return await self._delete(bucket, key)
         raise _refused(f"{request.method} of {'an object' if key else 'a bucket'}")
+
+    async def delete_expired(self) -> None:
+        for prefix, days in self._expiry.items():
+            while await self._database.write(partial(_delete_expired, prefix, self._now() - days * DAY)):
+                pass
 
     async def _create_bucket(self, bucket: str) -> Answer:
         query = "INSERT OR IGNORE INTO buckets VALUES (?)"
@@ -88,6 +100,16 @@ class S3:
     def _check_bucket(self, bucket: str) -> None:
         if self._database.reader.execute("SELECT 1 FROM buckets WHERE name = ?", (bucket,)).fetchone() is None:
             raise RequestError("NoSuchBucket", "The specified bucket does not exist.", 404)
+
+
+def _delete_expired(prefix: str, before: float, connection: sqlite3.Connection) -> bool:
+    """A few at a time, so that other writes do not wait. True if there may be more."""
+    query = (
+        "DELETE FROM objects WHERE rowid IN"
+        " (SELECT rowid FROM objects WHERE key >= ? AND key < ? AND modified < ? LIMIT ?)"
+    )
+    values = (prefix, end_of_prefix(prefix), before, MOST_IN_ONE_DELETE)
+    return connection.execute(query, values).rowcount == MOST_IN_ONE_DELETE
 
 
 def _refused(what: str) -> RequestError:

@@ -218,6 +218,26 @@ async def test_messages_beyond_their_retention_are_deleted(database):
     assert [m["Body"] for m in (await sqs.handle("ReceiveMessage", about))["Messages"]] == ["new"]
 
 
+async def test_objects_expire_by_the_beginning_of_their_key_and_their_age(database, monkeypatch):
+    monkeypatch.setattr("local.store.s3.MOST_IN_ONE_DELETE", 2)
+    now = [1000.0]
+    s3 = S3(database, lambda: now[0], {"cache/": 1, "received/": 180})
+    await s3.handle(Request("PUT", "/b", {}, b""))
+    keys = [*(f"cache/{n}" for n in range(5)), "received/a", "content/a"]
+    for key in keys:
+        await s3.handle(Request("PUT", f"/b/{key}", {}, b"x"))
+    for days, left in ((0.9, keys), (0.2, keys[5:]), (179, ["content/a"])):
+        now[0] += days * 24 * 3600
+        await s3.delete_expired()
+        rows = database.reader.execute("SELECT key FROM objects ORDER BY rowid").fetchall()
+        assert [key for (key,) in rows] == left
+
+
+async def test_what_expires_is_found_without_reading_the_objects(database):
+    query = "EXPLAIN QUERY PLAN SELECT rowid FROM objects WHERE key >= 'a' AND key < 'b' AND modified < 1 LIMIT 5"
+    assert "COVERING INDEX objects_by_age" in str(database.reader.execute(query).fetchall())
+
+
 async def test_a_waiting_receiver_gets_a_message_as_soon_as_it_is_sent(database):
     sqs = Sqs(database, "http://127.0.0.1:1")
     about = {"QueueUrl": (await sqs.handle("CreateQueue", {"QueueName": "q"}))["QueueUrl"]}

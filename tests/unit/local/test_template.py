@@ -54,6 +54,11 @@ def read(file: Path, text: str, **options: object) -> Template:
     return read_template(file, ENDPOINT, "us-east-1", **options)  # type: ignore[arg-type]
 
 
+def test_objects_expire_as_the_platforms_template_says():
+    template = read_template(REPOSITORY / "template.yaml", ENDPOINT, "us-east-1")
+    assert template.expiry == {"github/": 1, "received/": 180}
+
+
 def small(file: Path, **options: object) -> Template:
     return read(file, SMALL.replace("  Elsewhere", "  # Elsewhere"), **options)
 

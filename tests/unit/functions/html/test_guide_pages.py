@@ -61,7 +61,9 @@ async def test_the_guide_and_the_policies_are_in_every_footer_and_complete(env):
 def test_the_policies_name_the_times_that_the_template_sets():
     days = int(re.search(r"Prefix: github/, ExpirationInDays: (\d+)", TEMPLATE)[1])
     logs = yaml.safe_load(re.search(r"  LogRetentionDays:\n(    .*\n)+", TEMPLATE)[0])["LogRetentionDays"]["Default"]
-    assert (guide_pages.GITHUB_KEPT.days, guide_pages.LOGS_KEPT.days) == (days, logs)
+    received = int(re.search(r"Prefix: received/, ExpirationInDays: (\d+)", TEMPLATE)[1])
+    kept = (guide_pages.GITHUB_KEPT, guide_pages.LOGS_KEPT, guide_pages.RECEIVED_AGE)
+    assert [age.days for age in kept] == [days, logs, received]
 
 
 async def test_a_finding_leads_to_its_rule_and_the_reason_begins_with_it(env):
