@@ -18,7 +18,7 @@ from shared.timing import SCAN_CPU_DEADLINE
 
 ROOT = Path(__file__).parents[1]
 NAME = "vskill_scanner"
-LEFT_OUT = {"scan_runner.py", "scan_process.py", "rules.pack"}  # processes of the platform; the pack is built anew
+LEFT_OUT = {"scan_runner.py", "scan_process.py", "rules.pack"}  # processes of the platform; the pack is rebuilt
 VERIFY = "cryptography"  # an extra: only the command `verify` needs it
 DEPENDENCIES = ("msgspec", "orjson", "pyyaml", "yara-x", "detect-secrets")
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)

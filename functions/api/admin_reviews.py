@@ -27,7 +27,7 @@ class NoteRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReviewState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    claim: ReviewClaim | None  # null: nobody works on it
+    claim: ReviewClaim | None  # null: not claimed
     notes: list[ReviewNote]
     more_notes: bool
 

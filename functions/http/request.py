@@ -16,7 +16,7 @@ from shared import errors
 from shared.access.signing import is_same
 
 MAX_BODY = 6 * 1024 * 1024 - 64 * 1024  # Lambda accepts 6 MB, including the event around the body
-SHORTEST_KEY = 32  # of the edge: an empty one would be shown by anybody
+SHORTEST_KEY = 32  # of the edge: anyone could send an empty one
 
 T = TypeVar("T")
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")

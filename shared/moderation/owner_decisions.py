@@ -39,7 +39,7 @@ async def cancel(submission_id: str, owner: Owner, why: str) -> Submission:
         raise Conflict("Only a submission that waits for a worker can be cancelled.", code="illegal_move")
     text = f"Cancelled by its owner: {reason}"
     audit = audit_put(owner, "cancel", submission.id, reason)
-    own = {"repo_id": owner.repo_id}  # known from here on: whoever gets the name later cannot reopen it
+    own = {"repo_id": owner.repo_id}  # known from here on: a later owner of the name cannot reopen it
     return await commit(lambda at: move(submission, State.DEQUEUED, owner.name, at, text, **own), lambda _: [audit])
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from shared.timing import SCAN_LEASE, SCAN_TIMEOUT
 
-MAX_CLAIMS = 3  # a skill that kills its scanner is not handed out for ever
+MAX_CLAIMS = 3  # a skill that kills its scanner is not offered for ever
 MAX_FINDINGS = 100
 
 Text = Annotated[str, msgspec.Meta(max_length=500)]

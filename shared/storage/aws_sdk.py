@@ -28,7 +28,7 @@ _QUICK = Config(
     max_pool_connections=50,  # the default of 10 caps a wide gather
     retries={"mode": "standard", "total_max_attempts": 3},
     parameter_validation=False,
-    user_agent="vskill-platform",  # the SDK builds its own anew for every request
+    user_agent="vskill-platform",  # the SDK rebuilds its own for every request
     s3={"addressing_style": "path"},
 )
 _PATIENT = _QUICK.merge(Config(read_timeout=10, signature_version="s3v4"))  # else addresses are signed the old way
