@@ -212,8 +212,8 @@ class World:
     def scan_files(self, files: Any, findings: Any) -> Any:
         return self.sources.scan(files, findings, self._strict)
 
-    def check(self, at_rest: bool = False) -> None:
-        self.watcher.check(self.dynamo, at_rest)
+    def check(self, quiescent: bool = False) -> None:
+        self.watcher.check(self.dynamo, quiescent)
         held = Counter(record.held_by for record in self.records().values() if record.held_by)
         assert max(held.values(), default=0) <= 2, "S37: one address holds its share of the queue at most"
         served = [record for record in self.records().values() if record.state in PUBLIC_STATES]
@@ -243,7 +243,7 @@ class World:
         self.tick(minutes=30)
 
     def check_rest(self) -> None:
-        self.check(at_rest=True)
+        self.check(quiescent=True)
         assert not self.sqs.messages, "I13: at rest the queue is empty"
         assert not self.dead.messages, "I13: at rest no dead letter waits to be buried"
         before = dict(self.dynamo.items)

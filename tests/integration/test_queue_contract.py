@@ -131,7 +131,7 @@ async def test_a_queue_that_is_up_says_so(side):
         lambda queue: queue.retry_in("receipt", timedelta(seconds=1)),
         lambda queue: queue.check(),
     ],
-    ids=["send", "come_back_in", "check"],
+    ids=["send", "retry_in", "check"],
 )
 async def test_a_queue_that_is_gone_is_unavailable(side, call):
     side.stop()

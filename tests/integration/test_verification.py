@@ -346,7 +346,7 @@ async def test_discover_reports_that_github_fails(env, stub):
 
 
 async def test_30_submissions_meet_at_github(env, stub):
-    """Sequential workers would never be 30 at once at its door."""
+    """Sequential workers would never have 30 requests there at once."""
     for n in range(30):
         stub.repo(f"acme/skills-{n}", {f"skills/s{n}/SKILL.md": skill_md(f"s{n}")})
     accepted = [await submit(env, f"{URL}-{n}", path=f"skills/s{n}") for n in range(30)]

@@ -225,7 +225,7 @@ class Watcher:
         self._histories: dict[str, list[HistoryEntry]] = {}
         self._may_die: set[str] = set()  # messages that may become a dead letter
 
-    def check(self, kv: Any, at_rest: bool = False) -> None:
+    def check(self, kv: Any, quiescent: bool = False) -> None:
         assert not self.violations, self.violations
         check_invariants(kv)
         records, histories = submissions_of(kv.items), histories_of(kv.items)
@@ -237,7 +237,7 @@ class Watcher:
         self._records, self._histories = records, histories
         letters = {key.pk.removeprefix("dead-letter:") for key in kv.items if key.pk.startswith("dead-letter:")}
         assert letters <= self._may_die, "I15: nothing else is a dead letter"
-        if at_rest:
+        if quiescent:
             for submission in records.values():
                 assert submission.state not in ACTIVE_STATES, f"I12: at rest it is {submission.state}"
                 if submission.state in PARKED_STATES:
