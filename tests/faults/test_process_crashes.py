@@ -149,7 +149,7 @@ def test_at_rest_every_invariant_holds_and_the_queue_is_empty(faulty, killed, la
 
 
 @pytest.mark.requirement("R40", "R45")
-def test_an_owner_is_told_though_the_worker_that_decided_dies_and_so_does_the_one_that_told(faulty, late):
+def test_an_owner_is_notified_though_the_deciding_and_the_notifying_worker_die(faulty, late):
     """Killed between the decision and everything after it, then between the delivery and its record: told at least
     once, the second time with the same delivery id."""
     name, files = "told/skills", {"SKILL.md": "# no front matter\n"}

@@ -129,7 +129,7 @@ def test_a_refusal_is_reported_with_its_reason():
     assert check(name=held.skill_name)["rejection"]["state"] == "DEQUEUED"
 
 
-def test_what_a_rule_blocked_is_blocked_for_those_who_would_install_it_before_anybody_decided():
+def test_what_a_rule_blocked_cannot_be_installed_before_a_decision():
     submission = subjects.parked(State.BLOCKED, by="rule")
     for name in (submission.skill_name, submission.skill_name.rpartition("/")[2]):
         answer = check(name=name)

@@ -31,7 +31,7 @@ async def test_a_claim_has_its_fields_or_is_null():
 
 @pytest.mark.requirement("S19")
 @pytest.mark.parametrize("path", ["internal/scans/claim", "internal/scans/files", "webhooks/scan-results"])
-async def test_without_a_signature_nothing_is_looked_at(path):
+async def test_without_a_signature_nothing_is_parsed(path):
     env = memory_env(external_scanners=("bandit",))
     answer = await ask(env, f"POST /api/v1/{path}", body=b"\xff not JSON", query="a=1")
     assert (answer.status, answer.json["error"]["code"]) == (401, "invalid_signature")

@@ -169,7 +169,7 @@ def deployed(tmp_path, lines):
     return run_make("deploy-stack", "STAGE=prod", f"DEPLOYMENT={program}", r"SAM=printf '[%s]\n'")
 
 
-def test_each_deployment_gets_its_parameters_and_asks_nobody_without_a_terminal(tmp_path):
+def test_each_deployment_gets_its_parameters_and_asks_for_nothing_without_a_terminal(tmp_path):
     shown = deployed(
         tmp_path, ["Stage=prod RateLimits='a b' TableProtection=off", "Stage=prod TableProtection=on"]
     ).stdout
@@ -178,7 +178,7 @@ def test_each_deployment_gets_its_parameters_and_asks_nobody_without_a_terminal(
     assert "[--confirm-changeset]" not in shown
 
 
-def test_nothing_is_deployed_with_parameters_that_nobody_knows(tmp_path):
+def test_nothing_is_deployed_with_unknown_parameters(tmp_path):
     failed = deployed(tmp_path, [])
     assert failed.returncode != 0
     assert "[deploy]" not in failed.stdout

@@ -321,7 +321,7 @@ async def test_a_new_rule_takes_out_again_what_an_admin_put_back(env, stub, monk
     assert (await within(env, rescan_published)).blocked == [submission.skill_name]
 
 
-async def test_other_content_is_looked_at_anew_after_an_unblock(env, stub):
+async def test_other_content_is_reviewed_again_after_an_unblock(env, stub):
     submission = await blocked_by_rescan(env, stub, is_certain=False)
     await unblocked(env, submission, by_name=True)
     stub.repos["acme/skills"].commit({"skills/tool/SKILL.md": REVIEWABLE + "\nOne more line.\n"})

@@ -238,7 +238,7 @@ def test_what_a_scan_found_is_shown_with_its_submission():
     assert found["ruleSet"]
 
 
-def test_what_no_worker_could_accept_is_refused_at_once_and_broken_yaml_is_told():
+def test_what_no_worker_could_accept_is_refused_at_once_and_broken_yaml_is_reported():
     assert error_of(submit(an_unusable_bundle())) == (422, "invalid_front_matter")
     assert error_of(submit({"name": "x", "files": [("a/SKILL.md", "x")]})) == (422, "no_skill_md")
     broken = "---\nname: odd\ndescription: Use this: [it\n---\nSay hello.\n"

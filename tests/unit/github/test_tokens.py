@@ -134,7 +134,7 @@ async def test_an_answer_of_an_earlier_hour_or_a_damaged_record_is_not_believed(
 
 
 @pytest.mark.parametrize("verb", ["get_many", "put"])
-async def test_a_store_that_is_down_keeps_nobody_from_asking_github(processes, monkeypatch, verb):
+async def test_a_store_that_is_down_stops_no_request_to_github(processes, monkeypatch, verb):
     async def down(self, *args):
         raise Unavailable("down")
 

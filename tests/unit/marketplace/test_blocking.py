@@ -302,7 +302,7 @@ async def test_a_ban_of_content_reaches_what_is_withdrawn_and_names_every_copy_t
     assert (sorted(removed.still_blocked), removed.failed) == (names, [])
 
 
-async def test_a_ban_of_content_names_the_skills_that_could_not_be_looked_at(env):
+async def test_a_ban_of_content_names_the_skills_that_could_not_be_read(env):
     submission = await published(env)
     await published(env, "broken", "Draws charts of numbers in a table, with a legend and a title above them.")
     broken = env.kv.items[skill_key("uploads/anonymous/broken")]

@@ -122,7 +122,7 @@ async def test_what_was_blocked_lately_under_another_name_stops_nothing(env):
     check_invariants(env.kv)
 
 
-async def test_what_was_written_ahead_of_a_publication_that_never_came_finds_nothing_and_holds_nobody():
+async def test_what_was_written_ahead_of_a_failed_publication_finds_nothing_and_holds_no_one():
     class Refused(MemoryKV):
         is_down = True
 

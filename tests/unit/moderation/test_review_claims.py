@@ -73,7 +73,7 @@ async def test_only_one_of_two_gets_the_claim_unless_it_is_taken_over_or_over(en
     assert (await within(env, get_audit))[0].action == "take over claim"
 
 
-async def test_an_expired_claim_hinders_nobody(env):
+async def test_an_expired_claim_stops_no_decision(env):
     submission = await held(env)
     await claimed(env, submission)
     env.clock.forward(minutes=15)

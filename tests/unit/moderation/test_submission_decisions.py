@@ -136,7 +136,7 @@ async def test_a_move_that_the_table_refuses_is_a_conflict_in_words(env, verb):
     assert await audit(env) == []
 
 
-async def test_a_decision_about_what_changed_since_it_was_looked_at_is_refused(env):
+async def test_a_decision_about_what_changed_since_it_was_viewed_is_refused(env):
     submission = await parked(env)
     await within(env, lambda: submission_decisions.requeue(submission.id, ADMIN, WHY))
     with pytest.raises(Conflict, match="changed since"):

@@ -104,7 +104,7 @@ async def test_a_decision_about_a_skill_is_an_event_and_one_that_fails_is_none(e
     assert (event.repo_id, event.repo, event.skill_name) == (1000, OWNER.repo, NAME)
 
 
-async def test_blocking_and_deleting_are_told_also_while_the_submission_is_at_something_else(env):
+async def test_blocking_and_deleting_are_events_also_while_the_submission_is_in_another_state(env):
     submission = await owned_submission(env)  # waits with new content
     await owned_skill(env, submission_id=submission.id)
     await done_in_one_transaction(env, lambda: skill_admin.block_skill(NAME, "It steals.", "admin:anna"))

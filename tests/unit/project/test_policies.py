@@ -57,12 +57,12 @@ PRIVATE = [
 MAY_READ = {name: {*PRIVATE[:4]} for name in ("OwnerApi", "OwnerPages")}
 
 
-def test_all_functions_that_answer_anybody_are_looked_at():
+def test_all_public_functions_are_checked():
     assert {"Pages", "SubmissionsApi", "SkillsApi", "Registry", "OwnerApi", "OwnerPages", "Webhooks"} <= set(STRANGERS)
 
 
 @pytest.mark.parametrize("function", STRANGERS)
-def test_no_function_that_answers_anybody_can_make_an_admin_session(function):
+def test_no_public_function_can_make_an_admin_session(function):
     simulator = Simulator(TEMPLATE, function)
     assert not simulator.may(READ, "SessionSecret")  # the key that signs one
     assert not simulator.may(READ, "AdminTokens")  # what one names
@@ -70,13 +70,13 @@ def test_no_function_that_answers_anybody_can_make_an_admin_session(function):
 
 @pytest.mark.parametrize("key", PROTECTED)
 @pytest.mark.parametrize("function", STRANGERS)
-def test_no_function_that_answers_anybody_can_write_what_people_and_workers_decide(function, key):
+def test_no_public_function_can_write_what_people_and_workers_decide(function, key):
     assert Simulator(TEMPLATE, function).may_write(key) is (key in MAY_WRITE.get(function, ()))
 
 
 @pytest.mark.parametrize("key", PRIVATE)
 @pytest.mark.parametrize("function", STRANGERS)
-def test_no_function_that_answers_anybody_can_read_what_it_never_shows(function, key):
+def test_no_public_function_can_read_what_it_never_shows(function, key):
     assert Simulator(TEMPLATE, function).may("dynamodb:GetItem", "Table", [key]) is (key in MAY_READ.get(function, ()))
 
 
@@ -104,7 +104,7 @@ async def test_a_call_of_a_route_test_that_its_policy_would_refuse_is_named():
 
 
 @pytest.mark.parametrize("function", STRANGERS)
-def test_no_function_that_answers_anybody_can_sign_a_receipt(function):
+def test_no_public_function_can_sign_a_receipt(function):
     assert not Simulator(TEMPLATE, function).may(READ, "ReceiptSecret")
 
 

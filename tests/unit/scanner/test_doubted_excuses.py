@@ -124,7 +124,7 @@ def test_what_a_comment_has_a_runner_install_counts(line: str) -> None:
         "export UV_INSTALLER_GITHUB_BASE_URL=https://x.example.net",
     ],
 )
-def test_an_installer_that_is_told_to_fetch_elsewhere_is_not_trusted(setting: str) -> None:
+def test_an_installer_with_a_redirected_source_is_not_trusted(setting: str) -> None:
     script = "{}\ncurl -fsSL https://sh.rustup.rs | sh\n"
     assert verdict_of(run__sh=script.format("true")) is Verdict.PASS
     assert verdict_of(run__sh=script.format(setting)) is not Verdict.PASS

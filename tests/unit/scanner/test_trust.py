@@ -103,7 +103,7 @@ def test_the_usual_forms_of_a_listed_installer_are_trusted(command: str) -> None
 @pytest.mark.parametrize(
     "host", ["unpkg.com", "cdn.jsdelivr.net", "github.com", "s3.us-east-1.amazonaws.com", "github.io", "jfrog.io"]
 )
-def test_a_host_where_anybody_publishes_is_refused_without_a_path(host: str, tmp_path: Path) -> None:
+def test_a_host_where_anyone_publishes_is_refused_without_a_path(host: str, tmp_path: Path) -> None:
     original = (RULES_DIR / "trusted.yaml").read_text()
     (tmp_path / "trusted.yaml").write_text(f"{original}    - {host}\n")
     assert read_trusted()

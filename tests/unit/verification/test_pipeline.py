@@ -38,7 +38,7 @@ async def consume(env, *records):
     return await builders.consume(list(records), env, "worker", WHILE)
 
 
-async def test_a_good_skill_is_published_with_its_whole_story(env):
+async def test_a_good_skill_is_published_with_its_full_history(env):
     submission = await submitted(env)
     assert await processed(env, submission) == DONE
     history = await within(env, lambda: get_history(submission.id))

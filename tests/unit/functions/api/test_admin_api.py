@@ -152,7 +152,7 @@ def test_a_repeated_decision_is_refused_or_changes_nothing_more():
     assert [entry.action for entry in audit()] == ["reject"]
 
 
-def test_a_decision_about_what_changed_since_it_was_looked_at_is_refused():
+def test_a_decision_about_what_changed_since_it_was_viewed_is_refused():
     submission = subjects.held()
     for verb in ("approve", "reject", "retry", "block", "dequeue"):
         assert error_of(decide(verb, submission, seen=submission.version + 1)) == (409, "changed_meanwhile")

@@ -48,7 +48,7 @@ async def state_of(env, submission) -> State:
     return (await within(env, lambda: get_submission(submission.id))).state
 
 
-async def test_after_a_decision_the_next_one_opens_that_nobody_else_has_claimed(env):
+async def test_after_a_decision_the_next_unclaimed_one_opens(env):
     first, second, third = [await held(env, name) for name in ("first", "second", "third")]
     rita, anna = await signed_in(env, "reviewer"), await signed_in(env)
     assert (await post(env, anna, second, "claim")).headers["location"] == f"/admin?review={second.id}&done=claim"
@@ -79,7 +79,7 @@ async def test_what_another_reviewer_holds_is_refused_until_it_is_taken_over(env
     assert await state_of(env, submission) == State.REJECTED
 
 
-async def test_what_another_reviewer_does_at_the_same_moment_is_told_on_the_page():
+async def test_what_another_reviewer_does_at_the_same_moment_is_shown_on_the_page():
     env = memory_env(Interrupted)
     submission = await held(env)
     anna = await signed_in(env)

@@ -59,7 +59,7 @@ async def test_what_cannot_be_used_is_refused_at_once_beside_the_files(env):
     assert re.search(r'id="files-problem"[^>]*>SKILL.md cannot be used', refused.text)
 
 
-async def test_broken_yaml_is_told_beside_the_token(env):
+async def test_broken_yaml_is_reported_next_to_the_token(env):
     page = await sent(env, {"name": "odd"}, {"SKILL.md": b"---\nname: odd\ndescription: Use this: [it\n---\nHello.\n"})
     assert page.status == 200
     assert re.search(r"data-warning>.*not valid YAML", page.text)
