@@ -4,7 +4,7 @@ from typing import Any
 
 from shared import runtime
 from shared.db import now
-from shared.submissions.counters import roll_up_hours
+from shared.submissions.counters import note_shards, roll_up_hours
 from shared.submissions.data_version import note_first_version
 from shared.submissions.queue_health import report_queue_health
 from shared.verification.recovery import RecoveryReport, recover_all_stuck
@@ -16,6 +16,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 async def tick() -> RecoveryReport:
     report = await recover_all_stuck()
+    await note_shards()
     await roll_up_hours(now())
     await note_first_version()
     await report_queue_health(report.paused, report.still_stuck)

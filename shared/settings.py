@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from shared.errors import InvalidSettings
 
 STAGES = ("local", "dev", "prod")
+COUNTER_SHARDS = ("10", "20", "50", "100")
 JUDGES = ("none", "bedrock")
 GITHUB = "https://api.github.com"
 LIMITED = ("submit", "check", "skills", "discover", "installs", "check-updates", "reports", "proofs", "sign-in")
@@ -60,6 +61,7 @@ class Settings:
     notification_queue_url: str | None = None  # only the function that notifies owners has it
     webhook_loopback: bool = False  # whether owners may name a webhook on this machine, over http; stage local only
     security_contact: str = ""  # of the operator: mailto:… or https://…; empty: security.txt leads to the policies
+    counter_shards: int = 10  # items that count submissions; see counters.py
     address_share: int = 10  # percent of max_active that one IP address may hold, where limits are on
 
     @property
@@ -110,6 +112,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         notification_queue_url=env.get("NOTIFICATION_QUEUE_URL") or None,
         webhook_loopback=_webhook_loopback(env, stage),
         security_contact=_contact(env),
+        counter_shards=int(_one_of(env, "COUNTER_SHARDS", COUNTER_SHARDS, default="10")),
         address_share=_above_0(env, "ADDRESS_SHARE", default="10"),
     )
 

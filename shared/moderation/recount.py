@@ -22,7 +22,7 @@ from shared.marketplace.skill_store import get_page_of_names, read_skills
 from shared.records.facets import FACET_COUNTERS
 from shared.records.submissions import State
 from shared.storage.documents import encode
-from shared.storage.kv import ABSENT, Add, Expect, Key, Put, Write, shard_of
+from shared.storage.kv import ABSENT, Add, Expect, Key, Put, Read, Write, shard_of
 from shared.submissions.counters import (
     COUNTER_KEYS,
     COUNTER_SHARDS,
@@ -30,6 +30,9 @@ from shared.submissions.counters import (
     SKILLS,
     VERSIONS,
     get_changed_skills,
+    group_of,
+    read_counters,
+    read_skill_counters,
     share_of,
 )
 from shared.submissions.feed_store import get_moved
@@ -119,7 +122,8 @@ class Kind(NamedTuple):
     """What is counted, where its records are, and how changed ones are found."""
 
     page: Callable[[str | None, int], Awaitable[tuple[list[str], str | None]]]  # of their ids, behind a position
-    counters: Sequence[Key]  # one per shard of the ids
+    counters: Sequence[Key]  # one per group of ids
+    read_counters: Callable[[], Awaitable[Read[Counts]]]
     names: Sequence[str]  # of the numbers in each of them
     read: Callable[[Iterable[str]], Awaitable[Records]]
     find_changed: Callable[[datetime, datetime], Awaitable[set[str]]]
@@ -332,10 +336,14 @@ def _of(shards: Collection[int], ids: Iterable[str]) -> set[str]:
 
 
 async def _counters(kind: Kind) -> list[Counts]:
-    read = await get_kv().get_counts(kind.counters)
+    """Of each group together. A repair changes the first of its group."""
+    read = await kind.read_counters()
     if read.failed:
         raise Unavailable("The counters cannot be read.")
-    return [_all_of(kind, read.found.get(key, {})) for key in kind.counters]
+    groups = [Counter[str]() for _ in kind.counters]
+    for key, counts in read.found.items():
+        groups[group_of(key)].update(counts)
+    return [_all_of(kind, group) for group in groups]
 
 
 def _all_of(kind: Kind, counts: Mapping[str, int]) -> Counts:
@@ -372,6 +380,13 @@ async def _skills(names: Iterable[str]) -> Records:
 
 
 KINDS = (
-    Kind(get_page_of_ids, COUNTER_KEYS, list(State), _submissions, get_moved),
-    Kind(get_page_of_names, SKILL_COUNTER_KEYS, (SKILLS, VERSIONS, *FACET_COUNTERS), _skills, get_changed_skills),
+    Kind(get_page_of_ids, COUNTER_KEYS, read_counters, list(State), _submissions, get_moved),
+    Kind(
+        get_page_of_names,
+        SKILL_COUNTER_KEYS,
+        read_skill_counters,
+        (SKILLS, VERSIONS, *FACET_COUNTERS),
+        _skills,
+        get_changed_skills,
+    ),
 )

@@ -5,6 +5,7 @@ the true count at every moment. Unknown is null, never 0."""
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -12,16 +13,25 @@ from typing import NamedTuple
 import msgspec
 
 from shared.db import get_kv, get_settings, now
+from shared.errors import ConditionFailed
 from shared.records.facets import COUNTED, counted_facets, facet_counter
 from shared.records.skills import Skill
 from shared.records.submissions import ACTIVE_STATES, CATEGORIES, CATEGORY_OF, Change, State
 from shared.storage.documents import encode, minutes_between, stamp
-from shared.storage.kv import Add, Key, Put, Read, Write, query_all, shard_of
+from shared.storage.kv import ABSENT, Add, Key, Put, Read, Write, query_all, shard_of
 from shared.submissions.feed_store import get_published_names
 from shared.timing import FEED_TTL, HOLDER_TTL
 
-COUNTER_SHARDS = 10
-COUNTER_KEYS = [Key(f"stats:{shard}") for shard in range(COUNTER_SHARDS)]
+COUNTER_SHARDS = 10  # or a multiple of it, by the settings; a recount compares these groups
+
+
+def counter_keys(shards: int) -> list[Key]:
+    return [Key(f"stats:{shard}") for shard in range(shards)]
+
+
+COUNTER_KEYS = counter_keys(COUNTER_SHARDS)
+MOST_SHARDS = "shards"  # in the first counter, for readers with a lower setting: how many there were, if more than 10
+_MOST = Key("stats:shards")
 SKILL_COUNTER_KEYS = [Key("stats:skills", str(shard)) for shard in range(COUNTER_SHARDS)]
 SKILLS, VERSIONS = "skills", "versions"
 HELD = "held"
@@ -59,7 +69,8 @@ def count_change(change: Change) -> list[Add]:
     if not moved:
         return []
     arrived = {_hour_counter(change.after.updated_at, name): n for name, n in _arrivals(change).items()}
-    return [Add(COUNTER_KEYS[shard_of(change.after.id, COUNTER_SHARDS)], moved | arrived)]
+    shards = get_settings().counter_shards
+    return [Add(counter_keys(shards)[shard_of(change.after.id, shards)], moved | arrived)]
 
 
 def holder_key(holder: str) -> Key:
@@ -81,8 +92,8 @@ def count_held(change: Change) -> list[Add]:
 async def get_queue_use(holder: str | None) -> tuple[int | None, int]:
     """How many are active, None if that is unknown, and how many of them this holder has; in one request."""
     keys = [holder_key(holder)] if holder else []
-    read = await get_kv().get_counts([*COUNTER_KEYS, *keys])
-    active = None if read.failed else stats_of(_part(read, COUNTER_KEYS), now()).active
+    read = await _read_counters(keys)
+    active = None if read.failed else stats_of(_without(read, keys), now()).active
     return active, sum(read.found[key].get(HELD, 0) for key in keys if key in read.found)
 
 
@@ -155,7 +166,41 @@ class Hour(msgspec.Struct, frozen=True):
 
 def read_counters() -> asyncio.Task[Read[dict[str, int]]]:
     """Started at once; all who need the counters in one request wait for the same."""
-    return asyncio.create_task(get_kv().get_counts(COUNTER_KEYS))
+    return asyncio.create_task(_read_counters())
+
+
+async def _read_counters(also: Sequence[Key] = ()) -> Read[dict[str, int]]:
+    """All that were ever used. Adding them up is exact whatever number of them a change was counted with: what one
+    loses another has."""
+    own = counter_keys(get_settings().counter_shards)
+    read = await get_kv().get_counts([*own, *also])
+    rest = counter_keys(read.found.get(COUNTER_KEYS[0], {}).get(MOST_SHARDS, 0))[len(own) :]
+    if not rest:
+        return read
+    more = await get_kv().get_counts(rest)
+    return Read(read.found | more.found, [*read.missing, *more.missing], [*read.failed, *more.failed])
+
+
+async def read_skill_counters() -> Read[dict[str, int]]:
+    return await get_kv().get_counts(SKILL_COUNTER_KEYS)
+
+
+async def note_shards() -> None:
+    """For readers after the number was lowered, and for those of the release before. Of two scans, one notes it."""
+    shards = get_settings().counter_shards
+    read = await get_kv().get_counts([_MOST])
+    known = read.found.get(_MOST, {}).get(MOST_SHARDS, 0)
+    if read.failed or shards <= max(known, COUNTER_SHARDS):
+        return
+    noted = Put(_MOST, "{}", {MOST_SHARDS: shards}, {MOST_SHARDS: known} if known else ABSENT)
+    with suppress(ConditionFailed):
+        await get_kv().transact(lambda: [noted, Add(COUNTER_KEYS[0], {MOST_SHARDS: shards - known})])
+
+
+def group_of(counter: Key) -> int:
+    """Of ten. A record stays in its group whatever the number of counters is, because that is a multiple of ten."""
+    number = counter.pk.rpartition(":")[2] if counter.sk == "." else counter.sk
+    return int(number) % COUNTER_SHARDS
 
 
 async def get_hours(
@@ -202,7 +247,7 @@ async def _forget_hours(counted: Mapping[str, int], kept: set[str]) -> None:
     """Everything that is rolled up or older than what a scan looks at."""
     gone = [name for name in counted if "." in name and not any(map(name.startswith, kept))]
     if gone:
-        for key in COUNTER_KEYS:
+        for key in counter_keys(max(get_settings().counter_shards, counted.get(MOST_SHARDS, 0))):
             await get_kv().transact(partial(list, [Add(key, remove=gone)]))
 
 
@@ -266,14 +311,14 @@ async def get_stats(counters: Awaitable[Read[dict[str, int]]] | None = None) -> 
 
 async def get_totals() -> tuple[Stats, Market]:
     """Of submissions and of the marketplace, in one request."""
-    read = await get_kv().get_counts([*COUNTER_KEYS, *SKILL_COUNTER_KEYS])
-    return stats_of(_part(read, COUNTER_KEYS), now()), _market_of(_part(read, SKILL_COUNTER_KEYS))
+    read = await _read_counters(SKILL_COUNTER_KEYS)
+    return stats_of(_without(read, SKILL_COUNTER_KEYS), now()), _market_of(_part(read, SKILL_COUNTER_KEYS))
 
 
 async def get_facet_counts() -> dict[str, dict[str, int]] | None:
     """How many listed skills have each value, by facet, in one request, however many skills there are. Only the values
     that some have; None: unknown."""
-    read = await get_kv().get_counts(SKILL_COUNTER_KEYS)
+    read = await read_skill_counters()
     if read.failed:
         return None
     total = _added(read.found.values())
@@ -289,6 +334,10 @@ def _drained(hour: Hour) -> int:
 
 def _part(read: Read[dict[str, int]], keys: Collection[Key]) -> Read[dict[str, int]]:
     return Read({key: read.found[key] for key in keys if key in read.found}, [], [k for k in read.failed if k in keys])
+
+
+def _without(read: Read[dict[str, int]], keys: Collection[Key]) -> Read[dict[str, int]]:
+    return _part(read, [key for key in (*read.found, *read.failed) if key not in keys])
 
 
 def _market_of(read: Read[dict[str, int]]) -> Market:

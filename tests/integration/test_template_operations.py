@@ -215,6 +215,7 @@ REFUSED = {
     "a limit of none": ({"RateLimits": "submit=0/3600"}, "submit=10/3600"),
     "a scanner's name in capitals": ({"ExternalScanners": "Bandit"}, "not like"),
     "a share above all": ({"AddressShare": "101"}, "above 100"),
+    "a number of counters that splits their groups": ({"CounterShards": "15"}, "not one of"),
     "no place in the queue": ({"MaxActive": "0"}, "below 1"),
     "GitHub without TLS": ({"GitHubApiUrl": "http://api.github.com"}, "not like"),
     "a topic that is no ARN": ({"AlarmTopicArn": "alarms"}, "not like"),
@@ -258,6 +259,7 @@ def test_possible_parameters_are_accepted(values):
 
 RULED = {"Judge": "JUDGE", "JudgeModelId": "JUDGE_MODEL_ID", "Vendors": "VENDORS", "RateLimits": "RATE_LIMITS"}
 RULED |= {"ExternalScanners": "EXTERNAL_SCANNERS", "AddressShare": "ADDRESS_SHARE", "MaxActive": "MAX_ACTIVE"}
+RULED |= {"CounterShards": "COUNTER_SHARDS"}
 RULED |= {"GitHubApiUrl": "GITHUB_API_URL", "GitHubClientId": "GITHUB_CLIENT_ID"}
 RULED |= {"SecurityContact": "SECURITY_CONTACT"}
 RUNNING = {"STAGE": "prod", "TABLE_NAME": "t", "BUCKET_NAME": "b", "QUEUE_URL": "q", "SECRET_ID": "s"}

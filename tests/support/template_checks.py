@@ -363,6 +363,7 @@ def _find_handler(handler: str) -> Any:
 _EXAMPLES = {
     "STAGE": "local",
     "WEBHOOK_LOOPBACK": "false",
+    "COUNTER_SHARDS": "10",
     "ALLOW_UPLOADS": "true",
     "GITHUB_API_URL": "https://api.github.com",
     "GITHUB_CLIENT_ID": "Ov23liABCDEFGHIJKLMN",
