@@ -2,7 +2,7 @@
 shape. It decides nothing: shared/marketplace/publishing.py and skill_admin.py do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import date
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -34,6 +34,7 @@ from shared.submissions.counters import count_skill
 from shared.timing import STORE_BUDGET, STUCK_THRESHOLD, attempts_within
 
 LONGEST_NAME = 500  # in any script it fits a key
+WALKED_AT_ONCE = 1000
 MAX_CANDIDATES = 20  # of a short name that several skills have
 T = TypeVar("T")
 UPLOADS_OWNER = "uploads"  # a place, not a person: uploads have nothing else in common
@@ -126,19 +127,22 @@ async def read_skills(names: Iterable[str], with_counts: bool = True) -> ReadSki
 
 async def enumerate_published_skills() -> Enumerated:
     """Every published skill, read all at once. Aliases are in no list, so they are never read."""
-    read = await enumerate_skills()
-    return Enumerated([skill for skill in read.skills if skill.is_listed], read.failed)
-
-
-async def enumerate_skills() -> Enumerated:
-    """Also those that are blocked or yanked: their records and their content are still there."""
     read = await read_skills(await get_kv().ids("skill:"), with_counts=False)
-    return Enumerated([skill for skill in read.skills.values() if not skill.is_deleted], read.failed)
+    return Enumerated([skill for skill in read.skills.values() if skill.is_listed], read.failed)
 
 
 async def get_page_of_names(after: str | None, limit: int) -> tuple[list[str], str | None]:
     """The oldest skills behind a position, and the position to continue from: None at the end."""
     return await page_of_ids(get_kv(), "skill:", after, limit)
+
+
+async def walk_skills() -> AsyncIterator[Enumerated]:
+    """Some at a time, also those that are blocked or yanked: their records and their content are still there."""
+    after: str | None = ""
+    while after is not None:
+        names, after = await get_page_of_names(after or None, WALKED_AT_ONCE)
+        read = await read_skills(names, with_counts=False)
+        yield Enumerated([skill for skill in read.skills.values() if not skill.is_deleted], read.failed)
 
 
 async def put_rescanned(skill: Skill, report: ScanReport, rule_set: str) -> None:

@@ -12,7 +12,6 @@ from shared.marketplace.skill_index import try_to_index
 from shared.marketplace.skill_store import (
     alias_put,
     counts_put,
-    enumerate_published_skills,
     find_skill,
     get_versions,
     new_counts,
@@ -20,6 +19,7 @@ from shared.marketplace.skill_store import (
     skill_put,
     version_key,
     version_put,
+    walk_skills,
 )
 from shared.moderation.artifact_backfill import BackfillProgress, build_artifacts
 from shared.moderation.index_rebuild import WRITES_AT_ONCE, RebuildProgress, rebuild_index, write_in_chunks
@@ -83,9 +83,11 @@ async def migrate_slugs(by: AdminToken, why: str) -> list[str]:
 
 async def migrate_skill_slugs() -> list[str]:
     """Skills that an older release stored under a bare slug get their full name; the slug still resolves to them."""
-    read = await enumerate_published_skills()
-    old = [skill for skill in read.skills if "/" not in skill.name]
-    return sorted([full_name(skill) for skill in old if await _rename(skill, full_name(skill))])
+    renamed: list[str] = []
+    async for page in walk_skills():
+        old = [skill for skill in page.skills if skill.is_listed and "/" not in skill.name]
+        renamed += [full_name(skill) for skill in old if await _rename(skill, full_name(skill))]
+    return sorted(renamed)
 
 
 async def revoke_token(wanted: str, by: AdminToken, why: str, even_mine: bool = False) -> Revocation:

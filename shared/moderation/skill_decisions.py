@@ -17,11 +17,11 @@ from shared.marketplace.skill_admin import source_of
 from shared.marketplace.skill_store import (
     LONGEST_NAME,
     Enumerated,
-    enumerate_skills,
     find_skill,
     get_names_by_slug,
     get_skill,
     read_skills,
+    walk_skills,
 )
 from shared.records.skills import Skill
 from shared.storage.kv import Put
@@ -29,6 +29,7 @@ from shared.storage.secret_store import AdminToken
 from shared.submissions.skill_source import UPLOADS, parse_repo_url
 from shared.telemetry import logger
 
+REMOVED_AT_ONCE = 20
 TRIES = 5  # for a skill that changes at the same moment
 CONTENT_HASH = re.compile("[0-9a-f]{64}", re.ASCII)
 
@@ -73,7 +74,8 @@ async def add_to_blocklist(entry: BlockEntry, by: AdminToken, why: str) -> Added
     stored = await add_block(entry, [audit])
     found = await _find_named_by(stored)
     names = [skill.name for skill in found.skills if not skill.is_blocked]
-    outcomes = await asyncio.gather(*(_remove_from_marketplace(name, stored, by) for name in names))
+    in_flight = asyncio.Semaphore(REMOVED_AT_ONCE)
+    outcomes = await asyncio.gather(*(_remove_from_marketplace(name, stored, by, in_flight) for name in names))
     failed = [name for name, is_out in zip(names, outcomes, strict=True) if not is_out]
     return Added(stored, [name for name in names if name not in failed], [*failed, *found.failed])
 
@@ -139,7 +141,12 @@ async def _about(name: str, action: str, by: AdminToken, why: str, more: str = "
     return skill, reason, audit_put(by, action, f"{skill.name}{more}", reason)
 
 
-async def _remove_from_marketplace(name: str, entry: BlockEntry, by: AdminToken) -> bool:
+async def _remove_from_marketplace(name: str, entry: BlockEntry, by: AdminToken, in_flight: asyncio.Semaphore) -> bool:
+    async with in_flight:
+        return await _try_to_remove(name, entry, by)
+
+
+async def _try_to_remove(name: str, entry: BlockEntry, by: AdminToken) -> bool:
     for _ in range(TRIES):
         skill = await find_skill(name)
         if skill is None or skill.is_blocked:
@@ -161,11 +168,13 @@ async def _find_named_by(entry: BlockEntry) -> Enumerated:
     read = await read_skills([entry.skill_name] if is_full else await get_names_by_slug(entry.skill_name), False)
     found = list(read.skills.values())
     if entry.content_hash:
-        everything = await enumerate_skills()
-        copies = {skill.name: skill for skill in everything.skills if skill.content_hash == entry.content_hash}
         # The index may be seconds old: the skill that the entry names is read by its name too.
-        own = {skill.name: skill for skill in found if skill.content_hash == entry.content_hash}
-        return Enumerated(list((own | copies).values()), list({*read.failed, *everything.failed}))
+        copies = {skill.name: skill for skill in found if skill.content_hash == entry.content_hash}
+        failed = set(read.failed)
+        async for page in walk_skills():
+            copies |= {skill.name: skill for skill in page.skills if skill.content_hash == entry.content_hash}
+            failed |= set(page.failed)
+        return Enumerated(list(copies.values()), list(failed))
     return Enumerated([skill for skill in found if entry.source_url in (None, source_of(skill))], read.failed)
 
 

@@ -8,6 +8,7 @@ import pytest
 from shared.access.audit import get_audit
 from shared.errors import ConditionFailed, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
 from shared.evidence.blocklist import add_block, entry_for, find_block, list_blocks
+from shared.marketplace import skill_store
 from shared.marketplace.skill_admin import block_by_entry
 from shared.marketplace.skill_search import get_published_skills_list
 from shared.marketplace.skill_store import find_skill, skill_key
@@ -17,7 +18,7 @@ from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import commit, get_history, get_submission, move_submission
 from tests.support.builders import a_bundle, processed, submitted
 from tests.support.invariants import check_invariants
-from tests.support.memory import Interrupted, memory_env, within
+from tests.support.memory import Interrupted, MemoryKV, memory_env, within
 
 ADMIN = AdminToken("anna", "admin", "")
 REVIEWER = AdminToken("rob", "reviewer", "")
@@ -286,6 +287,38 @@ async def test_an_entry_takes_a_published_skill_out_at_once_and_says_which(env, 
     assert (history[-1].actor, history[-1].reason) == ("admin:anna", f"{WHY} (blocklist, high)")
     assert [entry.action for entry in await within(env, get_audit)] == ["add to blocklist"]
     check_invariants(env.kv)
+
+
+async def test_a_ban_reaches_every_copy_and_holds_a_page_of_skills_and_twenty_removals_at_most(monkeypatch):
+    class Noticing(MemoryKV):
+        most_read = under_way = most_under_way = 0
+
+        async def get_many(self, keys):
+            keys = list(keys)
+            self.most_read = max(self.most_read, sum(key.pk.startswith("skill:") for key in keys))
+            return await super().get_many(keys)
+
+        async def transact(self, build):
+            self.under_way += 1
+            self.most_under_way = max(self.most_under_way, self.under_way)
+            try:
+                await asyncio.sleep(0)
+                return await super().transact(build)
+            finally:
+                self.under_way -= 1
+
+    monkeypatch.setattr(skill_store, "WALKED_AT_ONCE", 10)
+    env = memory_env(Noticing)
+    submission = await published(env)
+    same = [(path, data.decode()) for path, data in env.content.files[submission.content_hash].items()]
+    for n in range(44):
+        await processed(env, await submitted(env, {"name": f"copy-{n}", "files": same}))
+    env.kv.most_read = 0
+    added = await add(env, "whatever", content_hash=submission.content_hash)
+    assert (len(added.taken_out), added.failed) == (45, [])
+    assert env.kv.most_read == 10
+    assert 1 < env.kv.most_under_way <= 20
+    assert await listed(env) == []
 
 
 async def test_a_ban_of_content_reaches_what_is_withdrawn_and_names_every_copy_that_stays_out(env):

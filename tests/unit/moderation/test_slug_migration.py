@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import Unavailable
+from shared.marketplace import skill_store
 from shared.marketplace.skill_search import SkillQuery, list_skills
 from shared.marketplace.skill_store import enumerate_published_skills, find_skill, get_skill, get_versions
 from shared.moderation.maintenance import migrate_skill_slugs
@@ -37,6 +38,16 @@ async def test_migrated_skills_have_full_names_all_versions_and_their_old_slug(e
         "owner/repo/pdf",
         "uploads/anonymous/docx",
     ]
+
+
+async def test_skills_are_migrated_page_by_page(env, monkeypatch):
+    monkeypatch.setattr(skill_store, "WALKED_AT_ONCE", 2)
+    names = [f"tool-{n}" for n in range(7)]
+    for name in names:
+        await old_skill(env, name)
+        await put_bare(env.kv, a_skill(f"a/b/{name}", at=env.clock()))
+    assert await within(env, migrate_skill_slugs) == [f"uploads/anonymous/{name}" for name in names]
+    assert await within(env, migrate_skill_slugs) == []
 
 
 async def test_migrating_twice_changes_nothing(env):
