@@ -32,6 +32,7 @@ LOADS = (1_000, 100_000, 1_000_000)  # published submissions a day
 VIEWS_PER_SUBMISSION = 10
 VIEWS = ("/queue", "/", "/skills", "/api/v1/queue/health")
 CHANGES = "/api/v1/submissions/events"  # what an open page asks
+UPDATE, CHANGED = "/queue?changed=…", 10  # what it asks then, for at most so many rows
 RECENT_MOVES = (0, 100, 10_000)
 NAMES = ("pdf-forms", "pdf-merge")
 REPO = "https://github.com/acme/skills"
@@ -117,15 +118,21 @@ async def cost_of_views(moves: int) -> dict[str, Any]:
     await processed(env, first)
     await move_on(env)
     at = env.clock()
-    for n in range(moves // 4):
-        one = msgspec.structs.replace(first, id=new_id(at - timedelta(milliseconds=n)))
+    ids = [new_id(at - timedelta(milliseconds=n)) for n in range(moves // 4)]
+    for n, each in enumerate(ids):
+        one = msgspec.structs.replace(first, id=each)
         await env.kv.put(Put(submission_key(one.id), encode(one)))
         for version in range(4):
             moved = at - timedelta(seconds=(n + version) % 110)
             await env.kv.put(feed_put(msgspec.structs.replace(one, version=version + 1, updated_at=moved)))
     await call(env, "GET /queue")  # what is loaded with the first page
     costs = {path: await cost_of_view(env, dynamo, path) for path in VIEWS}
-    return {**costs, CHANGES: await cost_of_view(env, dynamo, CHANGES, f"?since={stamp(at - timedelta(seconds=10))}")}
+    since, changed = stamp(at - timedelta(seconds=10)), ",".join([first.id, *ids][:CHANGED])
+    return {
+        **costs,
+        CHANGES: await cost_of_view(env, dynamo, CHANGES, f"?since={since}"),
+        UPDATE: await cost_of_view(env, dynamo, "/queue", f"?changed={changed}"),
+    }
 
 
 async def move_on(env: Env) -> None:

@@ -14,16 +14,16 @@ from functions.http.request import Request
 from shared.access.cursor import make_cursor, read_cursor
 from shared.access.limits import take_from_limit
 from shared.db import now
-from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests
+from shared.errors import Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
 from shared.evidence.appeal_store import get_appeals
 from shared.marketplace.skill_search import get_published_skills_list
-from shared.records.submissions import State, Submission
+from shared.records.submissions import State, Submission, is_id
 from shared.storage.documents import stamp
 from shared.storage.kv import Read
 from shared.submissions.counters import get_hours, get_stats, read_counters
 from shared.submissions.pause import find_pause
 from shared.submissions.queue_position import QueueSnapshot, Waiting, get_queue_snapshot, get_waiting, snapshot_of
-from shared.submissions.submission_list import Listing, ListQuery, list_submissions
+from shared.submissions.submission_list import Listing, ListQuery, list_some, list_submissions
 from shared.submissions.submission_search import search_submissions
 from shared.submissions.submission_store import get_history, get_submission
 from shared.submissions.upload_tokens import cancel_upload
@@ -32,6 +32,7 @@ from shared.web.assets import find_asset
 from shared.web.form_words import in_form_words
 
 ROWS = 50
+MOST_CHANGED = 2 * ROWS  # what changed, and the active rows that are shown
 LONGEST_SEARCH = 200
 CANCEL_HINT = "Enter the upload token that you got when you submitted it."
 A_YEAR = 365 * 24 * 3600
@@ -46,15 +47,16 @@ async def home(request: Request) -> Answer:
 
 
 async def queue(request: Request) -> Answer:
-    """Two storage round trips, however many submissions there are: independent reads go first, together."""
-    request.allow_query("state", "sort", "sortDir", "q", *paging.PARAMETERS)
-    query, q = _list_query(request), _search_text(request)
+    """Two storage round trips, however many submissions there are: independent reads go first, together. With
+    `changed`, ids that an open page asks for, only these are read."""
+    request.allow_query("state", "sort", "sortDir", "q", "changed", *paging.PARAMETERS)
+    query, q, changed = _list_query(request), _search_text(request), _changed_ids(request)
     bound_to = f"submissions with {q} {query.states}" if q else filter_of(query)
     after = await read_cursor(request.query.get("cursor"), bound_to)
     at = now()
     counters = read_counters()
     listing, hours, waiting, pause = await asyncio.gather(
-        _search(q, after, query.states, counters) if q else list_submissions(query._replace(after=after), counters),
+        _listing(query._replace(after=after), q, changed, counters),
         get_hours(at, counters=counters),
         _waiting(query),
         find_pause(),
@@ -62,6 +64,8 @@ async def queue(request: Request) -> Answer:
     cursor = await make_cursor(listing.next_position, bound_to)
     selected = request.query.get("state") or "total"
     total = None if q else listing.total
+    shown = min(ROWS, total or 0) if changed else len(listing.rows)
+    is_last = (total or 0) <= ROWS if changed else listing.next_position is None
     return page(
         request,
         "queue.html",
@@ -73,7 +77,7 @@ async def queue(request: Request) -> Answer:
         figures=views.figures(listing.stats),
         sparks=charts.sparks(hours),
         q=q,
-        summary=views.summary(paging.first_row(request), len(listing.rows), total, listing.next_position is None),
+        summary=views.summary(paging.first_row(request), shown, total, is_last),
         filters=views.filters(listing.stats, selected),
         rows=listing.rows,
         stale=set(listing.stale),
@@ -151,6 +155,24 @@ def _search_text(request: Request) -> str | None:
     if q and {"sort", "sortDir"} & request.query.keys():
         raise not_served("A search cannot be sorted.")
     return q or None
+
+
+def _changed_ids(request: Request) -> list[str]:
+    ids = [each for each in request.query.get("changed", "").split(",") if each]
+    if not all(map(is_id, ids)) or len(ids) > MOST_CHANGED:
+        raise InvalidRequest(f"`changed` is at most {MOST_CHANGED} ids, separated by commas.", code="invalid_ids")
+    return ids
+
+
+async def _listing(
+    query: ListQuery, q: str | None, changed: list[str], counters: Awaitable[Read[dict[str, int]]]
+) -> Listing:
+    if changed:
+        some = await list_some(query, changed, counters)
+        if some.degraded:  # the page keeps what it shows and asks again
+            raise Unavailable("Not everything that changed could be read.")
+        return some
+    return await (_search(q, query.after, query.states, counters) if q else list_submissions(query, counters))
 
 
 async def _search(

@@ -83,9 +83,13 @@ def test_the_first_paint_is_right_without_javascript_with_0_1_and_300_submission
 
 
 def test_a_submission_moves_through_its_states_on_an_open_queue(tab, platform):
+    """The page asks for what changed alone, and shows what it would show when it is loaded again."""
+    upload(platform, "seen-before", skill_md("seen-before", "Is there already.", []))
     tab.goto(f"{platform.url}/queue")
     expect(tab.locator("[data-live]")).to_have_attribute("data-live", "live")
     tab.evaluate("window.sameDocument = true")
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url))
     before = int(tab.inner_text('[data-figure="total"]'))
     answer = upload(platform, "seen-live", skill_md("seen-live", "Is seen.", []))
     row = tab.locator(f'tr[data-id="{answer["id"]}"]')
@@ -93,6 +97,11 @@ def test_a_submission_moves_through_its_states_on_an_open_queue(tab, platform):
     expect(tab.locator('[data-figure="total"]')).to_have_text(str(before + 1))
     assert tab.evaluate("window.sameDocument")
     expect(tab.locator("[data-news]").first).to_contain_text(re.compile("published|updated"))
+    assert {"changed=" in url for url in asked if f"{platform.url}/queue" in url} == {True}
+    shown = "rows => rows.map(row => [row.dataset.id, row.dataset.state])"
+    patched = tab.locator("[data-rows] tbody tr").evaluate_all(shown)
+    tab.goto(f"{platform.url}/queue")
+    assert tab.locator("[data-rows] tbody tr").evaluate_all(shown) == patched
 
 
 def test_an_open_submission_page_follows_the_submission(tab, platform):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from bench.cost import CHANGES, RECENT_MOVES, cost_of_submission, cost_of_views, metered_env
+from bench.cost import CHANGES, RECENT_MOVES, UPDATE, cost_of_submission, cost_of_views, metered_env
 
 WRITE_UNITS = 86  # of a published upload; the target is 90
 # By view, at 0, 100 and 10,000 moves in the last two minutes. Of the queue the target is 40 and one per active row.
@@ -13,6 +13,7 @@ READ_UNITS = {
     "/skills": (14, 14, 14),
     "/api/v1/queue/health": (26, 26, 26),
     CHANGES: (18, 21, 177),
+    UPDATE: (16, 25, 25),
 }
 
 

@@ -11,7 +11,15 @@ ROOT = Path(__file__).parents[3]
 ERRORS = {error.__name__ for error in RequestError.__subclasses__()}
 FIELD = re.compile(r"`[a-zA-Z]+`|\b[a-z]+[A-Z][a-zA-Z]+\b")
 # Raised for what stands in an address, never for what is typed into a form.
-OF_ADDRESSES = {"invalid_since", "invalid_cursor", "invalid_page", "invalid_month", "invalid_q", "invalid_theme"}
+OF_ADDRESSES = {
+    "invalid_ids",
+    "invalid_since",
+    "invalid_cursor",
+    "invalid_page",
+    "invalid_month",
+    "invalid_q",
+    "invalid_theme",
+}
 SPOKEN = {"GitHub", "`uploads`"}  # words for people
 
 

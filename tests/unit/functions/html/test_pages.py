@@ -3,12 +3,14 @@
 import gc
 import re
 import time
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from shared.errors import Unavailable
 from shared.records.submissions import State, Submission, new_id
+from shared.storage.kv import Read
 from shared.submissions import intake
 from shared.submissions.pause import pause_queue
 from shared.submissions.submission_store import create
@@ -74,6 +76,39 @@ async def test_300_submissions_come_in_pages_that_lose_and_repeat_none(env):
         following = re.search(r'href="([^"]+)" rel="next"', page.text)
         path = following and following[1].replace("&amp;", "&")
     assert len(seen) == len(set(seen)) == 300
+
+
+async def test_an_open_page_reads_only_what_changed(env):
+    await many(env, 60)
+    one, other = await submitted(env, a_bundle("one")), await submitted(env, a_bundle("other"))
+    await processed(env, one)
+    page = await call(env, "GET /queue", f"/queue?changed={one.id},{other.id}")
+    assert rows(page.text) == [(other.id, "RECEIVED"), (one.id, "PUBLISHED")]
+    assert figures(page.text)["total"] == "62"
+    assert "1–50 of 62" in page.text
+    page = await call(env, "GET /queue", f"/queue?changed={one.id},{other.id}&state=published")
+    assert rows(page.text) == [(one.id, "PUBLISHED")]
+
+
+@pytest.mark.parametrize("changed", ["x", "sub_1", ",".join(new_id(datetime.now(UTC)) for _ in range(101))])
+async def test_what_is_no_list_of_ids_is_refused(env, changed):
+    assert (await call(env, "GET /queue", f"/queue?changed={changed}")).status == 400
+
+
+async def test_a_change_that_cannot_be_read_is_no_row_less():
+    """The page keeps what it shows, and asks again."""
+
+    class Unread(MemoryKV):
+        async def get_many(self, keys):
+            read = await super().get_many(keys)
+            unread = [key for key in read.found if key.pk.startswith("sub:")]
+            return Read({k: v for k, v in read.found.items() if k not in unread}, read.missing, unread)
+
+    env = memory_env()
+    one = await submitted(env)
+    unread = Unread(env.clock.seconds)
+    unread.items = env.kv.items
+    assert (await call(replace(env, kv=unread), "GET /queue", f"/queue?changed={one.id}")).status == 503
 
 
 async def test_a_card_filters_and_the_age_column_turns_the_order(env):
