@@ -39,7 +39,7 @@ PYTHON_OF_LAMBDA ?= python3.13
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup run backup restore admin-token false-alarms check test test-fast clients test-clients test-deep test-mutants soak bench corpus-score
-.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke migrate rollback check-template audit external-scanner deploy-stack note-parameters
+.PHONY: scanner-wheel screenshots format pins rules rule-pack build deploy smoke migrate rollback restore-table restore-bucket check-template audit external-scanner deploy-stack note-parameters
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -92,6 +92,16 @@ migrate: setup ## run the jobs over stored data that a release needs (ADMIN_TOKE
 rollback: setup ## take every function on AWS back to its previous version: STAGE=dev (default) or STAGE=prod
 	@$(known_stage)
 	@$(DEPLOYMENT) rollback $(OF_STACK)
+
+restore-table: setup ## put the table of a stack back to a restored copy of it (FROM=table STAGE=dev or prod)
+	@$(known_stage)
+	@test -n "$(FROM)" || { echo "Name the restored table: make restore-table STAGE=$(STAGE) FROM=name" >&2; exit 1; }
+	@$(BIN)/python -m local.restore_stack --stack "$(STACK_$(STAGE))" table "$(FROM)"
+
+restore-bucket: setup ## undo what was deleted or overwritten in the bucket of a stack (SINCE=2026-11-19T04:00:00Z STAGE=dev or prod)
+	@$(known_stage)
+	@test -n "$(SINCE)" || { echo "Say since when: make restore-bucket STAGE=$(STAGE) SINCE=2026-11-19T04:00:00Z" >&2; exit 1; }
+	@$(BIN)/python -m local.restore_stack --stack "$(STACK_$(STAGE))" bucket "$(SINCE)"
 
 false-alarms: setup ## print the findings that reviewers overturned, as lines of JSON (URL= with a reviewer's ADMIN_TOKEN= for AWS)
 	@$(BIN)/python -m local false-alarms $(if $(URL),--url "$(URL)")

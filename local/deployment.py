@@ -79,7 +79,7 @@ def find_outputs(client: Client, stack: str) -> dict[str, str] | None:
 def roll_back(stack: str, client: Client) -> list[str]:
     """Each function's alias to the version before the one it names. What has only one version stays."""
     moved = []
-    for function in _functions_of(client, stack):
+    for function in functions_of(client, stack):
         aws = client("lambda")
         current = aws.get_alias(FunctionName=function, Name=ALIAS)["FunctionVersion"]
         earlier = [number for number in _versions(aws, function) if number < int(current)]
@@ -156,7 +156,7 @@ def _check_concurrency(client: Client, reserved: int) -> None:
         )
 
 
-def _functions_of(client: Client, stack: str) -> Iterator[str]:
+def functions_of(client: Client, stack: str) -> Iterator[str]:
     pages = client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
     for page in pages:
         for resource in page["StackResourceSummaries"]:

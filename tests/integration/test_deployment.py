@@ -247,7 +247,7 @@ def test_a_token_needs_a_stack(aws):
 
 
 def test_a_rollback_takes_each_function_to_the_version_before(aws, stack):
-    [function] = deployment._functions_of(aws, STACK)
+    [function] = deployment.functions_of(aws, STACK)
     versions = [_publish(aws("lambda"), function, f"v{n}") for n in range(2)]
     aws("lambda").create_alias(FunctionName=function, Name="live", FunctionVersion=versions[1])
     assert deployment.roll_back(STACK, aws) == [f"{function}: {versions[1]} -> {versions[0]}"]
