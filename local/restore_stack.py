@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from local.config import StartError
@@ -42,15 +44,25 @@ def restore_bucket(stack: str, since: datetime, client: Client) -> int:
     """How many objects have the bytes again that they had before."""
     bucket, s3 = _output(stack, "Content", client), client("s3")
     restored = 0
-    for prefix in PERMANENT:
-        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
-            damaged = [v for v in (*page.get("DeleteMarkers", ()), *page.get("Versions", ())) if _is_newer(v, since)]
+    for versions in (found for prefix in PERMANENT for found in _histories(s3, bucket, prefix)):
+        damaged = [version for version in versions if version["LastModified"] >= since]
+        if damaged and len(damaged) < len(versions):  # else it is new, or as it was
+            restored += 1
             # The newest first: each uncovers the one before it, up to what was there before the damage.
             for version in sorted(damaged, key=lambda v: v["LastModified"], reverse=True):
-                if _has_earlier(s3, bucket, version["Key"], since):
-                    s3.delete_object(Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
-                    restored += version["IsLatest"]
+                s3.delete_object(Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
     return restored
+
+
+def _histories(s3: Any, bucket: str, prefix: str) -> Iterator[list[Item]]:
+    """Of each key its versions, with what marks it as deleted. Those of one key may be on two pages."""
+    waiting: list[Item] = []
+    for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
+        waiting += [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+        waiting.sort(key=itemgetter("Key"))
+        groups = [list(group) for _, group in groupby(waiting, itemgetter("Key"))]
+        waiting = groups.pop() if page["IsTruncated"] and groups else []
+        yield from groups
 
 
 @contextmanager
@@ -117,16 +129,6 @@ def _write(dynamodb: Any, table: str, requests: list[Any]) -> int:
 
 def _chunks(values: list[Any], size: int) -> Iterator[list[Any]]:
     yield from (values[start : start + size] for start in range(0, len(values), size))
-
-
-def _is_newer(version: Mapping[str, Any], since: datetime) -> bool:
-    newer: bool = version["LastModified"] >= since
-    return newer
-
-
-def _has_earlier(s3: Any, bucket: str, key: str, since: datetime) -> bool:
-    versions = s3.list_object_versions(Bucket=bucket, Prefix=key).get("Versions", ())
-    return any(version["Key"] == key and not _is_newer(version, since) for version in versions)
 
 
 def main(arguments: list[str]) -> None:

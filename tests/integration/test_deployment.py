@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import zipfile
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +19,7 @@ from moto import mock_aws
 from local import deployment, migrate, smoke
 from local.cloudformation import load
 from local.config import StartError
+from tests.support.moto_stack import FUNCTION, TRUST, publish
 from tests.support.template_checks import ROOT
 
 REGION = "us-east-1"
@@ -54,19 +54,10 @@ def stack(aws):
     tokens = manager.create_secret(Name="admin", SecretString='{"adminTokens": []}')["ARN"]
     github = manager.create_secret(Name="github", SecretString='{"githubTokens": []}')["ARN"]
     values = dict(zip(OUTPUTS, ("http://127.0.0.1:9", tokens, github), strict=True))
-    function = {
-        "Type": "AWS::Lambda::Function",
-        "Properties": {
-            "Handler": "index.handler",
-            "Runtime": "python3.13",
-            "Role": {"Fn::GetAtt": ["R", "Arn"]},
-            "Code": {"ZipFile": "def handler(event, context): return 1"},
-        },
-    }
-    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {"Statement": [trust]}}}
+    function = {"Type": "AWS::Lambda::Function", "Properties": FUNCTION}
+    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {"Statement": [TRUST]}}}
     body = {
-        "Resources": {"F": function, "R": role},
+        "Resources": {"F": function, "Role": role},
         "Outputs": {name: {"Value": value} for name, value in values.items()},
     }
     aws("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps(body))
@@ -248,19 +239,11 @@ def test_a_token_needs_a_stack(aws):
 
 def test_a_rollback_takes_each_function_to_the_version_before(aws, stack):
     [function] = deployment.functions_of(aws, STACK)
-    versions = [_publish(aws("lambda"), function, f"v{n}") for n in range(2)]
+    versions = [publish(aws("lambda"), function, f"v{n}") for n in range(2)]
     aws("lambda").create_alias(FunctionName=function, Name="live", FunctionVersion=versions[1])
     assert deployment.roll_back(STACK, aws) == [f"{function}: {versions[1]} -> {versions[0]}"]
     assert aws("lambda").get_alias(FunctionName=function, Name="live")["FunctionVersion"] == versions[0]
     assert deployment.roll_back(STACK, aws) == []
-
-
-def _publish(aws, function, text):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("index.py", text)
-    aws.update_function_code(FunctionName=function, ZipFile=packed.getvalue())
-    return aws.publish_version(FunctionName=function)["Version"]
 
 
 def test_a_platform_that_fails_is_named_probe_by_probe_and_the_rollback_is_offered(aws, stack, capsys, monkeypatch):

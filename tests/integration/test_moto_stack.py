@@ -145,3 +145,17 @@ def test_a_change_set_tells_what_it_would_change_and_changes_only_that(stack):
     [updated] = cloudformation.describe_stacks(StackName=NAME)["Stacks"]
     assert updated["StackStatus"] == "UPDATE_COMPLETE"
     assert {"ParameterKey": "LogRetentionDays", "ParameterValue": "90"} in updated["Parameters"]
+
+
+def test_submitted_files_expire_and_published_ones_do_not_because_the_role_that_publishes_writes_them(stack):
+    """moto makes no lifecycle from a template: template_operations.py looks at that."""
+    policy = client("iam").get_role_policy(RoleName=stack["ConsumerRole"], PolicyName="function")["PolicyDocument"]
+    written = [s["Resource"] for s in ast.literal_eval(policy)["Statement"] if "s3:PutObject" in s["Action"]]
+    assert {f"{stack['Content']}/{prefix}/*" in str(written) for prefix in ("content", "received", "artifact")} == {
+        True
+    }
+    public = client("iam").list_role_policies(RoleName=stack["PagesRole"])["PolicyNames"]
+    may = str(
+        [client("iam").get_role_policy(RoleName=stack["PagesRole"], PolicyName=n)["PolicyDocument"] for n in public]
+    )
+    assert f"{stack['Content']}/received/*" in may

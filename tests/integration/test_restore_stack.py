@@ -7,22 +7,13 @@ from functools import partial
 import boto3
 import pytest
 from moto import mock_aws
-from moto.core import DEFAULT_ACCOUNT_ID
-from moto.s3.models import s3_backends
 
 from local import restore_stack
 from local.config import StartError
 from tests.support.aws_resources import resource
-from tests.support.moto_stack import body_of
+from tests.support.moto_stack import FUNCTION, TRUST, age_objects, body_of
 
 STACK, TABLE, BUCKET = "damaged", "damaged-table", "damaged-bucket"
-TRUST = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-FUNCTION = {
-    "Handler": "index.handler",
-    "Runtime": "python3.13",
-    "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-    "Code": {"ZipFile": "def handler(event, context): return 1"},
-}
 
 
 @pytest.fixture
@@ -131,8 +122,7 @@ def test_what_was_deleted_or_overwritten_in_the_bucket_comes_back_and_what_was_n
     for key in ("content/a", "content/b", "artifact/c", "received/d"):
         s3.put_object(Bucket=BUCKET, Key=key, Body=b"before")
     since = datetime.now(UTC) - timedelta(minutes=1)
-    for version in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET].keys.values():
-        version.last_modified -= timedelta(hours=1)
+    age_objects(BUCKET, timedelta(hours=1))
     s3.delete_object(Bucket=BUCKET, Key="content/a")
     for damage in (b"damage", b"more damage"):
         s3.put_object(Bucket=BUCKET, Key="content/b", Body=damage)

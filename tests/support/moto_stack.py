@@ -6,11 +6,20 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from tests.support.template_linter import transform
 
 Resources = dict[str, Any]
+# What a stack of functions needs beside them.
+TRUST = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+FUNCTION = {
+    "Handler": "index.handler",
+    "Runtime": "python3.13",
+    "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+    "Code": {"ZipFile": "def handler(event, context): return 1"},
+}
 
 
 def stack_of(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,6 +45,24 @@ def put_packages(s3: Any) -> None:
     s3.create_bucket(Bucket="packages")
     for key in ("code", "layer"):
         s3.put_object(Bucket="packages", Key=key, Body=packed.getvalue())
+
+
+def publish(aws: Any, function: str, text: str) -> str:
+    """A version with other code; its number."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("index.py", text)
+    aws.update_function_code(FunctionName=function, ZipFile=packed.getvalue())
+    return str(aws.publish_version(FunctionName=function)["Version"])
+
+
+def age_objects(bucket: str, by: timedelta) -> None:
+    """S3 counts in seconds, in which a test is over."""
+    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.s3.models import s3_backends
+
+    for version in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[bucket].keys.values():
+        version.last_modified -= by
 
 
 def body_of(stack: Mapping[str, Any]) -> str:
