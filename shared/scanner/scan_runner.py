@@ -40,7 +40,7 @@ from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, TEXTS_CPU_LIMIT, seco
 PROGRAM = "shared.scanner.scan_process"
 MAX_IDLE = 3  # a batch has three messages
 # A start takes as much CPU time as twenty short scans: so a scan waits a little for a process that starts or scans.
-MAX_WAIT = timedelta(seconds=0.5)
+MAX_WAIT = timedelta(seconds=0.2)
 MAX_START = timedelta(seconds=5)  # many start at once on a machine that was idle
 LEAST_CPU = 0.5  # seconds; less is not worth a second try
 LONG = 0.5  # seconds of CPU time after which a scan gives way to others

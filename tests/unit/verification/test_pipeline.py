@@ -349,6 +349,7 @@ async def test_the_scans_of_one_batch_are_under_way_at_one_moment(env, scan_proc
         return scan_alone(process, *request)
 
     monkeypatch.setattr(ScanProcess, "scan", scan_together)
+    monkeypatch.setattr("shared.scanner.scan_runner.MAX_START", timedelta(0))  # none waits for another's process
     env = replace(env, scans=scan_processes)
     submissions = [await submitted(env, a_bundle(f"r25-{n}")) for n in range(together.parties)]
     await consume(env, *(an_sqs_record(submission.id) for submission in submissions))
