@@ -32,6 +32,7 @@ def main() -> int:
     if sys.platform != "linux":
         print("vskill-platform runs on Linux: the Lambda runtime client has no build for this system.", file=sys.stderr)
         return 1
+    os.umask(0o077)  # what strangers uploaded, and secrets, are for the user who runs it
     try:
         return COMMANDS[options.command or "run"](options)
     except StartError as error:

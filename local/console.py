@@ -28,6 +28,11 @@ class Console:
         self._rank = RANKS[level]
         self._file = file and RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=LOGS_KEPT, encoding="utf-8")
 
+    @property
+    def is_terminal(self) -> bool:
+        """A log is kept, and read by more people than the terminal."""
+        return self._file is None and sys.stdout.isatty()
+
     def say(self, text: str = "") -> None:
         if self._file:
             self._file.emit(makeLogRecord({"msg": text}))

@@ -177,9 +177,10 @@ class Runner:
         if problem:
             self._console.warn(f"{url}/api/v1/health did not return 200 within {READY_SECONDS:.0f} s: {problem}")
             return
+        token = self._token if self._console.is_terminal else f"in {self._config.directory / 'admin-token'}"
         self._console.say(
             f"\n  Ready        {url}\n"
-            f"  Admin token  {self._token}\n"
+            f"  Admin token  {token}\n"
             f"  Data         {self._config.directory}\n"
             f"  Stop         Ctrl-C (the data is kept)\n"
         )

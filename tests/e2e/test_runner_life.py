@@ -46,6 +46,8 @@ def test_a_clean_stop_keeps_the_data(started: list[Platform], tmp_path: Path) ->
     assert first.stop() == 0
     assert not (first.directory / "platform.json").exists()
     assert not any(map(is_running, children))
+    assert token not in first.output  # it is a log here, not a terminal
+    assert stat.S_IMODE((first.directory / "platform.db").stat().st_mode) == 0o600
     second = start(started, tmp_path)
     assert item(second, "kept")
     assert second.client("s3").get_object(Bucket=second.info["bucket"], Key="content/x")["Body"].read() == b"bytes"
