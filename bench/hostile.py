@@ -3,11 +3,12 @@
 python -m bench.hostile            prints a table and writes bench/results/hostile.json
 python -m bench.hostile --quick    three of each, to see that it runs; writes nothing
 
-The same number of harmless skills is submitted alone first: their times are the baseline. Then hostile ones of every
-kind come between them. Then they come behind what single addresses can send: a batch of 50 skills of one repository,
-and another sender's batches until its share of the queue, or its limit of skills, is used up. Limits are on, and every
-other submission has an address of its own. The memory is the sum of PSS of a worker and its scan processes, several
-times a second.
+A round of both kinds starts all workers. Then the same number of harmless skills is submitted alone: their times, from
+the request to the end, are the baseline. They are sent the same way, four clients at a time, without and with hostile
+ones of every kind between them; each has a text of its own, so that no scan is spared by an earlier one. Then they come
+behind what single addresses can send: a batch of 50 skills of one repository, and another sender's batches until its
+share of the queue, or its limit of skills, is used up. Limits are on, and every other submission has an address of its
+own. The memory is the sum of PSS of a worker and its scan processes, several times a second.
 """
 
 import argparse
@@ -69,13 +70,11 @@ def all_kinds() -> list[str]:
 
 def measure(platform: Platform, github: StubGitHub, kinds: list[str]) -> dict[str, Any]:
     count = len(kinds)
-    finish(platform, submit_all(platform, innocent("warm", count)))  # starts the workers and their scan processes
+    finish(platform, submit_all(platform, mixed(github, kinds, "warm")))  # starts the workers and their scan processes
     alone = finish(platform, submit_all(platform, innocent("alone", count)))
-    hostile = hostile_bodies(github, kinds)
-    mixed = [body for pair in zip(hostile, innocent("beside", count), strict=True) for body in pair]
     with Memory(platform) as memory:
         started = time.monotonic()
-        ids = submit_all(platform, mixed)
+        ids = submit_all(platform, mixed(github, kinds, "beside"))
         beside, attacks = finish(platform, ids[1::2]), finish(platform, ids[0::2])
         batch = flood(platform, github, "batch", 1)
         share = flood(platform, github, "share", BATCHES)
@@ -102,14 +101,22 @@ def innocent(name: str, count: int) -> list[dict[str, Any]]:
     return [upload(f"{name}-{n}", harmless(hash((name, n)) % 10**6)) for n in range(count)]
 
 
-def hostile_bodies(github: StubGitHub, kinds: list[str]) -> list[dict[str, Any]]:
+def mixed(github: StubGitHub, kinds: list[str], name: str) -> list[dict[str, Any]]:
+    """A hostile one before each harmless one."""
+    pairs = zip(hostile_bodies(github, kinds, name), innocent(name, len(kinds)), strict=True)
+    return [body for pair in pairs for body in pair]
+
+
+def hostile_bodies(github: StubGitHub, kinds: list[str], name: str) -> list[dict[str, Any]]:
     texts, repositories = hostile_texts(), hostile_repositories()
+    own = {"round.md": name.encode()}
 
     def body_of(n: int, kind: str) -> dict[str, Any]:
         if kind in texts:
-            return upload(f"hostile-{n}", texts[kind])
-        github.repo(f"acme/attack{n}", {f"skills/a/{path}": body for path, body in repositories[kind].items()})
-        return {"repoUrl": f"https://github.com/acme/attack{n}", "skillPath": "skills/a"}
+            return upload(f"hostile-{name}-{n}", texts[kind] | own)
+        files = repositories[kind] | own
+        github.repo(f"acme/{name}{n}", {f"skills/a/{path}": body for path, body in files.items()})
+        return {"repoUrl": f"https://github.com/acme/{name}{n}", "skillPath": "skills/a"}
 
     return [body_of(n, kind) for n, kind in enumerate(kinds)]
 

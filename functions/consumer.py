@@ -1,13 +1,16 @@
-"""SQS to the pipeline. Only the messages that failed go back to the queue."""
+"""SQS to the pipeline. Only the messages that failed go back to their queue.
+
+Long scans have a queue of their own with few workers. The others hand over what takes long: however many of those there
+are, a short scan finds a worker."""
 
 from datetime import timedelta
 from typing import Any
 
 from functions.http.partial_batch import Record, RetryLater, answer_batch
 from shared import runtime
-from shared.db import get_queue
+from shared.db import find_long_scan_queue, get_queue
 from shared.records.submissions import Delivery
-from shared.storage.queue import Poison, parse_body
+from shared.storage.queue import Poison, Queue, parse_body
 from shared.submissions.dead_letter_store import store_dead_letter
 from shared.timing import OVERRUN_TIME
 from shared.verification.pipeline import process_submission
@@ -27,7 +30,14 @@ async def process(record: Record, worker: str, time_left: timedelta) -> None:
     owner = f"{worker}/{record['messageId']}"
     receives = int(record["attributes"]["ApproximateReceiveCount"])
     delivery = Delivery(record["messageId"], receives, message.generation)
-    processed = await process_submission(message.id, owner, time_left - min(OVERRUN_TIME, time_left / 4), delivery)
+    before_end, long_scans = time_left - min(OVERRUN_TIME, time_left / 4), find_long_scan_queue()
+    is_patient = long_scans is None or _is_from(long_scans, record)
+    processed = await process_submission(message.id, owner, before_end, delivery, is_patient)
     if processed.retry_in is not None:
-        await get_queue().retry_in(record["receiptHandle"], processed.retry_in)
+        queue = long_scans if long_scans and is_patient else get_queue()
+        await queue.retry_in(record["receiptHandle"], processed.retry_in)
         raise RetryLater
+
+
+def _is_from(queue: Queue, record: Record) -> bool:
+    return str(record["eventSourceARN"]).rpartition(":")[2] == queue.name

@@ -34,6 +34,10 @@ def get_queue() -> Queue:
     return get_env().queue
 
 
+def find_long_scan_queue() -> Queue | None:
+    return get_env().long_scans
+
+
 def get_secrets() -> Secrets:
     return get_env().secrets
 

@@ -23,6 +23,7 @@ PlatformError
 ├── Refused                 the content is not acceptable; the reason is shown to its author
 ├── NeedsPerson             parked for a person to decide, with a reason
 ├── Deferred                an external service is down or its quota is used up: retried at `until`
+├── TakesLong               a scan that this worker must not wait for: others do
 └── InvalidSettings         the process must not start
 """
 
@@ -168,6 +169,10 @@ class Deferred(PlatformError):
         self.what = what
         self.until = until
         self.code = code
+
+
+class TakesLong(PlatformError):
+    """Nothing is wrong with the skill: a worker for long scans scans it."""
 
 
 class InvalidSettings(PlatformError):

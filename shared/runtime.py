@@ -79,6 +79,9 @@ def request_env() -> Env:
         scans=ScanProcesses(),
         settings=settings,
         clock=_clock,
+        long_scans=SqsQueue(partial(aws.call, "sqs"), settings.long_scan_queue_url)
+        if settings.long_scan_queue_url
+        else None,
         **_notifying(aws),
     )
 

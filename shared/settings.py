@@ -58,6 +58,7 @@ class Settings:
     github_token_secret_id: str | None = None  # only for functions that ask GitHub
     webhook_secret_id: str | None = None  # only for functions that check webhooks, or ask who may send them
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
+    long_scan_queue_url: str | None = None  # only the consumer has it; None: every scan is waited for
     notification_queue_url: str | None = None  # only the function that notifies owners has it
     webhook_loopback: bool = False  # whether owners may name a webhook on this machine, over http; stage local only
     security_contact: str = ""  # of the operator: mailto:… or https://…; empty: security.txt leads to the policies
@@ -109,6 +110,7 @@ def load_settings(env: Mapping[str, str] = os.environ) -> Settings:
         github_token_secret_id=env.get("GITHUB_TOKEN_SECRET_ID") or None,
         webhook_secret_id=env.get("WEBHOOK_SECRET_ID") or None,
         limits=_limits(env),
+        long_scan_queue_url=env.get("LONG_SCAN_QUEUE_URL") or None,
         notification_queue_url=env.get("NOTIFICATION_QUEUE_URL") or None,
         webhook_loopback=_webhook_loopback(env, stage),
         security_contact=_contact(env),

@@ -38,6 +38,7 @@ class Env:
     clock: Callable[[], datetime]
     webhooks: "WebhookClient | None" = None  # of the function that notifies owners
     notifications: BodyQueue | None = None
+    long_scans: Queue | None = None  # of the consumer
 
 
 T = TypeVar("T")

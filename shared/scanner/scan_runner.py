@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from shared.errors import Unavailable
+from shared.errors import TakesLong, Unavailable
 from shared.scanner.report import SCANNER_VERSION, Finding, FrontMatter, ScanManifest, ScannedFile, ScanReport, decide
 from shared.scanner.scan_process import (
     MAX_ANSWER,
@@ -38,20 +38,24 @@ from shared.telemetry import logger
 from shared.timing import SCAN_CPU_LIMIT, SCAN_WALL_LIMIT, TEXTS_CPU_LIMIT, seconds_to_wait
 
 PROGRAM = "shared.scanner.scan_process"
-MAX_IDLE = 3  # a batch has three messages
+MAX_PROCESSES = 3  # a batch has three messages
 # A start takes as much CPU time as twenty short scans: so a scan waits a little for a process that starts or scans.
 MAX_WAIT = timedelta(seconds=0.2)
 MAX_START = timedelta(seconds=5)  # many start at once on a machine that was idle
 LEAST_CPU = 0.5  # seconds; less is not worth a second try
-LONG = 0.5  # seconds of CPU time after which a scan gives way to others
-LOW_PRIORITY = 10  # about a tenth of the share of others; lower, and it would hold its worker for too long
-TICK = 0.1  # seconds between looks at a scan that is under way
+LARGE = 100_000  # bytes of a skill whose scan is taken for a long one before it starts
+LONG = 0.4  # seconds of CPU time after which a scan is a long one, which gives way to others
+LOW_PRIORITY = 15  # a thirtieth of the share of others: thirty such scans at once take no more than one of them
+TICK = 0.02  # seconds between looks at a scan that is under way
 NOT_READ = "not read: the scan was stopped"
 
 
 class Scans(Protocol):
-    async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
-        """Raises Unavailable if the scan could not be carried out; what the skill itself causes is in its report."""
+    async def scan(
+        self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = (), is_patient: bool = True
+    ) -> ScanReport:
+        """Raises Unavailable if the scan could not be carried out; what the skill itself causes is in its report.
+        An impatient caller gets TakesLong instead of a report that others would have to wait for."""
         ...
 
     async def texts(self, files: Mapping[str, bytes], most: int) -> dict[str, str] | None:
@@ -81,9 +85,13 @@ class ScanProcesses:
         self._busy: set[ScanProcess] = set()
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def scan(self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = ()) -> ScanReport:
+    async def scan(
+        self, files: Mapping[str, bytes], source_findings: Sequence[Finding] = (), is_patient: bool = True
+    ) -> ScanReport:
+        if is_large(files) and not is_patient:
+            raise TakesLong
         try:
-            answer = await self._answer(files, source_findings)
+            answer = await self._answer(files, source_findings, is_patient=is_patient)
         except ScanStopped as stopped:
             return _stopped_report(files, source_findings, stopped)
         assert answer.report  # else its process had stopped
@@ -109,24 +117,26 @@ class ScanProcesses:
         findings: Sequence[Finding],
         most_text: int | None = None,
         cpu_limit: float | None = None,
+        is_patient: bool = True,
     ) -> ScanAnswer:
         cpu_left = cpu_limit or self._cpu_limit
-        if used := await self._take_idle_soon():
+        has_low_priority = is_large(files)
+        if used := await self._take_idle_soon(has_low_priority):
             try:
-                return await self._answer_of(used, files, findings, cpu_left, most_text)
+                return await self._answer_of(used, files, findings, cpu_left, most_text, is_patient)
             except ScanStopped:
                 cpu_left -= used.cpu_seconds
                 if cpu_left < LEAST_CPU:
                     raise
-        fresh = ScanProcess(self._program, self._cpu_limit)
-        return await self._answer_of(fresh, files, findings, cpu_left, most_text)
+        self._end_idle(MAX_PROCESSES - 1)
+        fresh = ScanProcess(self._program, self._cpu_limit, has_low_priority)
+        return await self._answer_of(fresh, files, findings, cpu_left, most_text, is_patient)
 
     async def _answer_of(self, process: "ScanProcess", *request: Any) -> ScanAnswer:
         self._busy.add(process)
         try:
             async with asyncio.timeout(seconds_to_wait(SCAN_WALL_LIMIT)):
                 answer = await asyncio.to_thread(process.scan, *request)
-            self._keep(process)
         except BaseException as error:  # cancelled too: its caller no longer waits for this scan
             process.end()
             if isinstance(error, TimeoutError):
@@ -135,40 +145,47 @@ class ScanProcesses:
         finally:
             self._busy.remove(process)
             self._wake_all()
+        self._idle.append(process)
+        self._end_idle(MAX_PROCESSES)
         return answer
 
-    async def _take_idle_soon(self) -> "ScanProcess | None":
+    async def _take_idle_soon(self, has_low_priority: bool) -> "ScanProcess | None":
         loop = asyncio.get_running_loop()
         ends = loop.time() + seconds_to_wait(MAX_START)
-        while self._busy and not self._idle and loop.time() < ends:
+        while loop.time() < ends and not _of_priority(self._idle, has_low_priority):
+            busy = _of_priority(self._busy, has_low_priority)
+            if not busy:
+                break
             freed = loop.create_future()
             self._waiting.append(freed)
             done, _ = await asyncio.wait([freed], timeout=seconds_to_wait(MAX_WAIT))
-            if not done and all(process.is_ready for process in self._busy):
+            if not done and all(process.is_ready for process in busy):
                 break
-        return self._take_idle()
+        return self._take_idle(has_low_priority)
 
     def _wake_all(self) -> None:
         while self._waiting:
             self._waiting.pop().set_result(None)
 
-    def _take_idle(self) -> "ScanProcess | None":
-        while self._idle:
-            process = self._idle.pop()
+    def _take_idle(self, has_low_priority: bool) -> "ScanProcess | None":
+        for process in _of_priority(self._idle, has_low_priority):
+            self._idle.remove(process)
             if process.is_alive:
                 return process
             process.end()
         return None
 
-    def _keep(self, process: "ScanProcess") -> None:
-        if process.has_yielded or len(self._idle) >= MAX_IDLE:
-            process.end()
-        else:
-            self._idle.append(process)
+    def _end_idle(self, most: int) -> None:
+        """Until there are so many processes at most, the busy ones included."""
+        while self._idle and len(self._busy) + len(self._idle) > most:
+            self._idle.pop(0).end()
 
 
 class ScanProcess:
-    def __init__(self, program: Sequence[str], cpu_limit: float) -> None:
+    """A long scan lowers its priority for good: there is no way back without rights that a worker does not have. Such a
+    process is used again for scans that begin with a low one."""
+
+    def __init__(self, program: Sequence[str], cpu_limit: float, has_low_priority: bool = False) -> None:
         self._cpu_limit = cpu_limit
         module, *arguments = program
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -184,7 +201,9 @@ class ScanProcess:
         self._requests, self._answers = self._process.stdin, self._process.stdout
         self._cpu_before = 0.0
         self.is_ready = False
-        self.has_yielded = False
+        self.has_low_priority = False
+        if has_low_priority:
+            self._lower_priority()
 
     @property
     def pid(self) -> int:
@@ -200,7 +219,12 @@ class ScanProcess:
         return self._cpu_now - self._cpu_before
 
     def scan(
-        self, files: Mapping[str, bytes], findings: Sequence[Finding], cpu_left: float, most_text: int | None
+        self,
+        files: Mapping[str, bytes],
+        findings: Sequence[Finding],
+        cpu_left: float,
+        most_text: int | None,
+        is_patient: bool = True,
     ) -> ScanAnswer:
         """Blocks until the answer is there or the process has ended."""
         self._await_start()
@@ -209,7 +233,7 @@ class ScanProcess:
         request = msgspec.msgpack.encode(ScanRequest(paths, tuple(findings), cpu_left, most_text))
         try:
             write_message(self._requests, request)
-            self._await_answer()
+            self._await_answer(is_patient)
             message = read_message(self._answers, MAX_ANSWER)
             answer = None if message is None else msgspec.msgpack.decode(message, type=ScanAnswer)
         except (ValueError, msgspec.MsgspecError) as error:
@@ -234,18 +258,20 @@ class ScanProcess:
             raise ScanStopped("the scanner could not be started", is_fault=True)
         self.is_ready = True
 
-    def _await_answer(self) -> None:
+    def _await_answer(self, is_patient: bool) -> None:
         waiting = select.poll()
         waiting.register(self._answers, select.POLLIN)
         while not waiting.poll(TICK * 1000):
-            if self._read_cpu() - self._cpu_before > LONG and not self.has_yielded:
-                self._yield_cpu()
+            if self._read_cpu() - self._cpu_before <= LONG or self.has_low_priority:
+                continue
+            if not is_patient:
+                raise TakesLong
+            self._lower_priority()
         self._read_cpu()
 
-    def _yield_cpu(self) -> None:
-        """Most scans take milliseconds: a long one must not make others wait. There is no way back without rights that
-        a worker does not have, so this process is not used again."""
-        self.has_yielded = True
+    def _lower_priority(self) -> None:
+        """Most scans take milliseconds: a long one must not make others wait."""
+        self.has_low_priority = True
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, LOW_PRIORITY)
             Path(f"/proc/{self.pid}/autogroup").write_text(str(LOW_PRIORITY))
@@ -263,6 +289,14 @@ class ScanProcess:
             return ScanStopped("the scan process was killed", is_fault=True)
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return ScanStopped(f"the scan was stopped: its process crashed ({how})")
+
+
+def _of_priority(processes: Iterable["ScanProcess"], has_low_priority: bool) -> list["ScanProcess"]:
+    return [process for process in processes if process.has_low_priority is has_low_priority]
+
+
+def is_large(files: Mapping[str, bytes]) -> bool:
+    return sum(map(len, files.values())) > LARGE
 
 
 def unfinished_report(files: Mapping[str, bytes], findings: Sequence[Finding], reason: str) -> ScanReport:

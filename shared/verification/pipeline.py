@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.db import get_queue, now
-from shared.errors import Deferred, LostLease, Unavailable
+from shared.db import find_long_scan_queue, get_queue, now
+from shared.errors import Deferred, LostLease, TakesLong, Unavailable
 from shared.evidence.blocklist import block_reason, find_block
 from shared.evidence.receipt_store import receipt_puts
 from shared.marketplace.publishing import Approval, publish
@@ -48,8 +48,10 @@ class Processed(NamedTuple):
 DONE = Processed()
 
 
-async def process_submission(submission_id: str, worker: str, time_left: timedelta, delivery: Delivery) -> Processed:
-    """Raises only when the queue itself must deliver the message again."""
+async def process_submission(
+    submission_id: str, worker: str, time_left: timedelta, delivery: Delivery, is_patient: bool = True
+) -> Processed:
+    """Raises only when the queue itself must deliver the message again. Who is not patient hands long scans over."""
     try:
         submission, paused = await get_submission_and(submission_id, PAUSE_KEY)
         at = now()
@@ -67,7 +69,7 @@ async def process_submission(submission_id: str, worker: str, time_left: timedel
             return DONE
         claimed = await claim_submission(submission, worker, time_left + LEASE_MARGIN, delivery)
         delivery = msgspec.structs.replace(delivery, generation=claimed.generation)  # the record's message from now on
-        return await _attempt(LeasedSubmission(claimed), time_left)
+        return await _attempt(LeasedSubmission(claimed, is_patient), time_left)
     except LostLease:
         logger.info("changed by another writer meanwhile", extra={"submission": submission_id})
         return await _after_losing(submission_id, delivery)
@@ -121,6 +123,8 @@ async def _attempt(held: LeasedSubmission, time_left: timedelta) -> Processed:
         raise
     except Deferred as deferred:
         return await _defer(held, deferred)
+    except TakesLong:
+        return await _hand_over(held)
     except Exception as fault:  # noqa: BLE001 - whatever went wrong, the record must not stay leased without a worker
         return await _retry_or_hold(held, fault)
     logger.info("submission processed", extra={"submission": held.submission.id, "state": held.submission.state})
@@ -157,6 +161,17 @@ async def _defer(held: LeasedSubmission, deferred: Deferred) -> Processed:
         deferred_for=total,
     )
     await get_queue().send(submission.id, waits, submission.generation)
+    return DONE
+
+
+async def _hand_over(held: LeasedSubmission) -> Processed:
+    """To the few workers that wait for long scans, so that those never keep all workers from short ones. No attempt was
+    used up. Should the message be lost, the recovery sends one to the other queue, and it is handed over again."""
+    submission = held.submission
+    await held.move(State.RECEIVED, "its scan takes longer than most: it waits", attempts=submission.attempts - 1)
+    queue = find_long_scan_queue()
+    assert queue  # else every worker is patient
+    await queue.send(submission.id, generation=submission.generation)
     return DONE
 
 

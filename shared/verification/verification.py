@@ -66,8 +66,9 @@ SOURCE_RULES = ("FILE-SYMLINK", "FILE-UNSAFE-PATH")  # for what only the source 
 class LeasedSubmission:
     """A submission whose lease this worker holds. Each move is refused once the lease is lost."""
 
-    def __init__(self, submission: Submission) -> None:
+    def __init__(self, submission: Submission, is_patient: bool = True) -> None:
         self.submission = submission
+        self.is_patient = is_patient  # whether this worker may wait for a long scan
 
     async def move(self, to: State, reason: str | None = None, also: Sequence[Put] = (), **set_: Any) -> None:
         before = self.submission
@@ -91,7 +92,7 @@ class Outcome(NamedTuple):
 
 
 async def verify(held: LeasedSubmission) -> Outcome:
-    """Raises only for faults, and Deferred for what is down."""
+    """Raises only for faults, Deferred for what is down, and TakesLong for what other workers scan."""
     try:
         fetched = await _fetch(held)
     except Refused as refusal:
@@ -107,7 +108,7 @@ async def verify(held: LeasedSubmission) -> Outcome:
     if refusal_reason := await _find_name_conflict(held.submission, known.skill, content_hash):
         return Outcome(State.REJECTED, refusal_reason)
     await _store(held.submission, fetched)
-    receipt = await _reuse_or_scan(known.receipt, fetched, content_hash)
+    receipt = await _reuse_or_scan(known.receipt, fetched, content_hash, held.is_patient)
     newcomer = Newcomer(held.submission.skill_name, fetched.files)
     receipt = await _with_own_findings(receipt, known, newcomer, _is_vendor(fetched))
     ruling, receipt = await _weigh(held, fetched, receipt, known.clearance)
@@ -225,10 +226,10 @@ async def _find_name_conflict(submission: Submission, skill: Skill | None, conte
     )
 
 
-async def _reuse_or_scan(stored: Receipt | None, fetched: Fetched, content_hash: str) -> Receipt:
+async def _reuse_or_scan(stored: Receipt | None, fetched: Fetched, content_hash: str, is_patient: bool) -> Receipt:
     if stored and stored.is_reusable:
         return stored
-    scanned = await _scan(fetched, content_hash)
+    scanned = await _scan(fetched, content_hash, is_patient)
     # The judge read the same content, whatever stopped the scan.
     return msgspec.structs.replace(scanned, judgement=stored.judgement) if stored else scanned
 
@@ -243,9 +244,9 @@ async def _with_own_findings(receipt: Receipt, known: _Known, newcomer: Newcomer
     return msgspec.structs.replace(receipt, report=report.adding(about_name) if about_name else report)
 
 
-async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
+async def _scan(fetched: Fetched, content_hash: str, is_patient: bool) -> Receipt:
     started_at = now()
-    report = await scan_fetched(fetched)
+    report = await scan_fetched(fetched, is_patient)
     return Receipt(
         content_hash=content_hash,
         rule_set=rule_set_version(),
@@ -257,12 +258,12 @@ async def _scan(fetched: Fetched, content_hash: str) -> Receipt:
     )
 
 
-async def scan_fetched(fetched: Fetched) -> ScanReport:
+async def scan_fetched(fetched: Fetched, is_patient: bool) -> ScanReport:
     links = [anomaly for anomaly in fetched.anomalies if anomaly.kind in (AnomalyKind.SYMLINK, AnomalyKind.HARDLINK)]
     paths = [anomaly for anomaly in fetched.anomalies if anomaly.kind in (AnomalyKind.UNSAFE_PATH, AnomalyKind.DEVICE)]
     findings = [finding_for("FILE-SYMLINK", anomaly.path, anomaly.why) for anomaly in links]
     findings += [finding_for("FILE-UNSAFE-PATH", anomaly.path, anomaly.why) for anomaly in paths]
-    report = await get_scans().scan(fetched.files, findings)
+    report = await get_scans().scan(fetched.files, findings, is_patient)
     unscanned = tuple(f"{anomaly.path}: {anomaly.why}" for anomaly in fetched.anomalies if anomaly.hides_content)
     return report.adding(incomplete=unscanned)
 

@@ -23,7 +23,7 @@ def platform(tmp_path_factory, github):
 
 @pytest.mark.requirement("R35", "R37")
 def test_harmless_skills_are_published_at_their_first_attempt_beside_hostile_ones(platform, github):
-    hostile = hostile_bodies(github, list(QUICK))
+    hostile = hostile_bodies(github, list(QUICK), "quick")
     innocent = [upload(f"harmless-{n}", harmless(n)) for n in range(3)]
     ids = submit_all(platform, [body for pair in zip(hostile, innocent, strict=True) for body in pair])
     for record in finish(platform, ids[1::2]):

@@ -189,7 +189,7 @@ class _Scans:
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
 
-    async def scan(self, files, source_findings=()):
+    async def scan(self, files, source_findings=(), is_patient=True):
         return await self._actor.call("scan", "scan", lambda: self._actor.world.scan_files(files, source_findings))
 
     async def texts(self, files, most):

@@ -268,6 +268,11 @@ GUARDS = [
         [TWO_HOURS],
     ),
     Guard(
+        "long scans are handed over",
+        {"functions.consumer:find_long_scan_queue": always(None)},
+        [f"{PIPELINE}test_a_long_scan_is_handed_over_and_keeps_no_worker_from_short_ones"],
+    ),
+    Guard(
         "a deferral gives the attempt back",
         {"shared.verification.verification:LeasedSubmission.move": without_argument("attempts")},
     ),

@@ -99,6 +99,11 @@ MISTAKES = {
     "a scan every hour": (put(of("StuckScan", "Events.EveryFiveMinutes.Properties.Schedule"), "rate(1 hour)"), "3600"),
     "no scan at all": (drop(of("StuckScan", "Events")), "period of the stuck scan"),
     "batches of 10": (put(of("Consumer", "Events.Submissions.Properties.BatchSize"), 10), "batch size"),
+    "no workers for long scans": (drop(of("Consumer", "Events.LongScans")), "does not read both"),
+    "long scans die late": (
+        put(of("LongScanQueue", "RedrivePolicy.maxReceiveCount"), 9),
+        "LongScanQueue: a message must be a dead letter after 5",
+    ),
     "batches all or nothing": (
         drop(of("Consumer", "Events.Submissions.Properties.FunctionResponseTypes")),
         "whole batch",

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from shared.errors import ConditionFailed, Deferred, NotFound, Unavailable
+from shared.errors import ConditionFailed, Deferred, NotFound, TakesLong, Unavailable
 from shared.github.client import GitHub
 from shared.github.repo_cache import RepoCache
 from shared.scanner import scan_skill
 from shared.scanner.scan_process import read_texts
+from shared.scanner.scan_runner import is_large
 from shared.settings import Settings
 from shared.storage.content import content_hash_of
 from shared.storage.kv import ABSENT, Add, Delete, Key, Page, Put, Query, Read, Row, Write, ids_of, is_usable
@@ -255,6 +256,7 @@ class MemoryContent:
 
 @dataclass
 class MemoryQueue:
+    name: str = "SubmissionQueue"
     sent: list[tuple[str, timedelta]] = field(default_factory=list)
     generations: list[int] = field(default_factory=list)  # of what was sent
     came_back: list[tuple[str, timedelta]] = field(default_factory=list)
@@ -361,7 +363,9 @@ async def no_judge(operation: str, params) -> dict:
 class ScansInThreads:
     """Scans in this process: fast, and without the limits of the real ones. Passes the same contract suite."""
 
-    async def scan(self, files, source_findings=()):
+    async def scan(self, files, source_findings=(), is_patient=True):
+        if is_large(files) and not is_patient:
+            raise TakesLong
         return await asyncio.to_thread(scan_skill, files, source_findings)
 
     async def texts(self, files, most):

@@ -36,7 +36,9 @@ LOCAL_ONLY = {
 }
 PUBLISHING = ["AdminApi", "AdminPages", "Consumer", "StuckScan"]
 # With the key of admin sessions any function could sign one, with that of receipts any receipt.
+SUBMISSION_QUEUES = ["LongScanQueue", "SubmissionQueue"]
 ONLY_FOR = {
+    "LONG_SCAN_QUEUE_URL": ["Consumer"],
     "SESSION_SECRET_ID": ["AdminPages"],
     "OWNER_SESSION_SECRET_ID": ["OwnerPages"],
     "RECEIPT_SECRET_ID": PUBLISHING,
@@ -133,13 +135,17 @@ def packaging_problems(template: Template) -> Problems:
 
 
 def timing_problems(template: Template) -> Problems:
-    queue, letters = _properties(template, "SubmissionQueue"), _properties(template, "DeadLetters")
+    queue, long_scans, letters = (
+        _properties(template, name) for name in ("SubmissionQueue", "LongScanQueue", "DeadLetters")
+    )
     functions = dict(functions_of(template))
     scan = _schedule(functions["StuckScan"])
     numbers = [
         ("the consumer's timeout", functions["Consumer"]["Timeout"], timing.CONSUMER_TIMEOUT),
         ("the queue's visibility timeout", queue.get("VisibilityTimeout"), timing.VISIBILITY_TIMEOUT),
         ("the queue's retention", queue.get("MessageRetentionPeriod"), timedelta(days=4)),
+        ("the visibility timeout of long scans", long_scans.get("VisibilityTimeout"), timing.VISIBILITY_TIMEOUT),
+        ("the retention of long scans", long_scans.get("MessageRetentionPeriod"), timedelta(days=4)),
         ("the dead letters' retention", letters.get("MessageRetentionPeriod"), timedelta(days=14)),
         ("an API function's timeout", template["Globals"]["Function"]["Timeout"], timing.API_TIMEOUT),
         ("the period of the stuck scan", _seconds_of_rate(scan), timing.SCAN_PERIOD),
@@ -161,9 +167,9 @@ def timing_problems(template: Template) -> Problems:
 
 def _scanning_time(template: Template, consumer: dict[str, Any]) -> timedelta:
     """Of a whole batch: the kernel counts in whole seconds, so each scan may take one more than its limit."""
-    [batch] = _events(consumer, "SQS")
+    largest = max(event["BatchSize"] for event in _events(consumer, "SQS"))
     cpus = min(1.0, template["Globals"]["Function"]["MemorySize"] / MEMORY_OF_ONE_CPU)
-    return batch["BatchSize"] * (timing.SCAN_CPU_LIMIT + timedelta(seconds=1)) / cpus
+    return largest * (timing.SCAN_CPU_LIMIT + timedelta(seconds=1)) / cpus
 
 
 def queue_problems(template: Template) -> Problems:
@@ -175,11 +181,12 @@ def queue_problems(template: Template) -> Problems:
                 problems.append(f"{name}: its queue's visibility timeout is less than six of its own")
             if event.get("FunctionResponseTypes") != ["ReportBatchItemFailures"]:
                 problems.append(f"{name}: one bad message would bring back its whole batch")
-    redrive = _properties(template, "SubmissionQueue").get("RedrivePolicy", {})
-    if redrive.get("maxReceiveCount") != timing.MAX_RECEIVES:
-        problems.append(f"a message must be a dead letter after {timing.MAX_RECEIVES} receives")
-    if _resource(redrive.get("deadLetterTargetArn")) != "DeadLetters":
-        problems.append("dead letters do not go to DeadLetters")
+    for name in SUBMISSION_QUEUES:
+        redrive = _properties(template, name).get("RedrivePolicy", {})
+        if redrive.get("maxReceiveCount") != timing.MAX_RECEIVES:
+            problems.append(f"{name}: a message must be a dead letter after {timing.MAX_RECEIVES} receives")
+        if _resource(redrive.get("deadLetterTargetArn")) != "DeadLetters":
+            problems.append(f"{name}: dead letters do not go to DeadLetters")
     return problems + _consumer_problems(dict(functions_of(template))["Consumer"])
 
 
@@ -407,11 +414,14 @@ def _gateway_problems(functions: Mapping[str, Template]) -> Problems:
 
 
 def _consumer_problems(consumer: Template) -> Problems:
-    problems = []
-    if [event.get("BatchSize") for event in _events(consumer, "SQS")] != [3]:
+    problems, events = [], _events(consumer, "SQS")
+    if sorted(_resource(event["Queue"]) for event in events) != SUBMISSION_QUEUES:
+        problems.append("the consumer does not read both queues of submissions")
+    if {event.get("BatchSize") for event in events} != {3}:
         problems.append("the consumer's batch size is not 3")
-    if [event.get("ScalingConfig", {}).get("MaximumConcurrency") for event in _events(consumer, "SQS")] != [10]:
-        problems.append("the queue may start more than 10 consumers: throttled messages die unprocessed")
+    most = [event.get("ScalingConfig", {}).get("MaximumConcurrency") for event in events]
+    if most != [{"Fn::If": ["ReservesConcurrency", 10, 7]}, 3]:
+        problems.append("the queues may start more consumers than are reserved: throttled messages die unprocessed")
     return problems
 
 

@@ -126,6 +126,7 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/github/*": CACHE,
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
+        "LongScanQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "WebhookSecrets": {"secretsmanager:GetSecretValue"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
         "GitHubTokens": {"secretsmanager:GetSecretValue"},

@@ -16,7 +16,7 @@ from shared.evidence.receipt_store import find_receipt
 from shared.records.decision import Judged
 from shared.records.judgement import Judgement, NotJudged, Why
 from shared.records.submissions import Delivery, State
-from shared.scanner.scan_runner import ScanProcess, ScanProcesses
+from shared.scanner.scan_runner import LARGE, ScanProcess, ScanProcesses
 from shared.storage.kv import Put
 from shared.submissions.dead_letter_store import find_dead_letter
 from shared.submissions.pause import pause_queue, resume_queue
@@ -27,7 +27,7 @@ from tests.support import builders
 from tests.support.builders import WHILE, a_bundle, an_sqs_record, an_unusable_bundle, processed, submitted
 from tests.support.hostile_scans import ORDER
 from tests.support.invariants import check_invariants
-from tests.support.memory import MemoryContent, MemoryKV, memory_env, within
+from tests.support.memory import MemoryContent, MemoryKV, MemoryQueue, memory_env, within
 
 
 async def record(env, submission):
@@ -381,6 +381,38 @@ async def test_a_hostile_file_costs_its_siblings_neither_time_nor_attempts(env, 
     assert (held.state, held.attempts, held.verdict) == (State.ON_HOLD, 1, "CONCERNS")
     assert "more than 1 s of processor time" in held.reason
     assert max(each.updated_at for each in published) < held.updated_at
+
+
+def a_large_bundle(slug):
+    bundle = a_bundle(slug)
+    return bundle | {"files": [*bundle["files"], ("long.md", "Say hello.\n" * (LARGE // 11 + 1))]}
+
+
+@pytest.mark.requirement("R46")
+async def test_a_long_scan_is_handed_over_and_keeps_no_worker_from_short_ones(env):
+    env = replace(env, long_scans=MemoryQueue("LongScanQueue"))
+    large, small = await submitted(env, a_large_bundle("large")), await submitted(env, a_bundle("small"))
+    answer = await consume(env, an_sqs_record(large.id), an_sqs_record(small.id))
+    assert answer == {"batchItemFailures": []}
+    handed_over = await record(env, large)
+    assert (handed_over.state, handed_over.attempts) == (State.RECEIVED, 0)
+    assert (await record(env, small)).state == State.PUBLISHED
+    assert env.long_scans.sent == [(large.id, timedelta())]
+    await consume(env, an_sqs_record(large.id, queue="LongScanQueue"))
+    published = await record(env, large)
+    assert (published.state, published.attempts) == (State.PUBLISHED, 1)
+    assert len(env.long_scans.sent) == 1
+
+
+@pytest.mark.requirement("R46")
+async def test_what_fails_in_the_queue_of_long_scans_reappears_there(env):
+    env = replace(env, long_scans=MemoryQueue("LongScanQueue"))
+    submission = await submitted(env)
+    failing = replace(env, content=with_broken_content(env, OSError("no")).content)
+    message = an_sqs_record(submission.id, queue="LongScanQueue")
+    await consume(failing, message)
+    assert [receipt for receipt, _ in env.long_scans.came_back] == [message["receiptHandle"]]
+    assert not env.queue.came_back
 
 
 @pytest.mark.slow
