@@ -28,10 +28,13 @@ class BlockEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
         return self.findings | self.files
 
 
-def evidence_of(receipt: Receipt, named: Collection[str] = ()) -> BlockEvidence:
-    """`named`: sha256 of the files a person named. Without any, the findings that decided, the worst kind only."""
+def evidence_of(
+    receipt: Receipt, named: Collection[str] = (), had_before: Collection[str] = frozenset()
+) -> BlockEvidence:
+    """`named`: sha256 of the files a person named. Without any, the findings that decided, the worst kind only, but not
+    those that the skill it is a copy of `had_before`: whoever else has these took them from there."""
     files = named_files(receipt, named)
-    findings = frozenset() if files else frozenset(sorted(_deciding(receipt.report))[:MAX_MARKS])
+    findings = frozenset() if files else frozenset(sorted(_deciding(receipt.report) - set(had_before))[:MAX_MARKS])
     return BlockEvidence(submitted_at=receipt.started_at, findings=findings, files=files)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from shared.db import get_kv
 from shared.errors import Conflict, Unavailable
-from shared.evidence.block_evidence import evidence_of, evidence_put, refuse_unknown_files
+from shared.evidence.block_evidence import evidence_of, evidence_put, marks_of, refuse_unknown_files
 from shared.evidence.blocklist import (
     BlockEntry,
     block_deletion,
@@ -23,8 +23,10 @@ from shared.evidence.blocklist import (
     worst_of,
 )
 from shared.evidence.receipt_store import Receipt, read_receipt, receipt_key
+from shared.marketplace.near_copies import find_near_copy, near_copy_keys
 from shared.marketplace.skill_index import decode_name, first_key
-from shared.marketplace.skill_store import read_skills
+from shared.marketplace.skill_store import find_skill, read_skills
+from shared.scanner import rule_set_version
 from shared.storage.kv import ABSENT, Check, Key, Write
 
 
@@ -52,8 +54,26 @@ async def blocking_writes(
     entries, copies = await asyncio.gather(
         asyncio.gather(*map(block_puts, _entries(target, reason, severity))), signature_puts(_signatures(receipts))
     )
-    evidence = [evidence_put(receipt.content_hash, evidence_of(receipt, files)) for receipt in receipts]
+    before = await asyncio.gather(*(_marks_of_original(target.name, receipt) for receipt in receipts))
+    evidence = [
+        evidence_put(receipt.content_hash, evidence_of(receipt, files, had))
+        for receipt, had in zip(receipts, before, strict=True)
+    ]
     return [*(put for _, puts in entries for put in puts), *copies, *evidence]
+
+
+async def _marks_of_original(name: str, receipt: Receipt) -> set[str]:
+    """What is found in the skill of another publisher that this is a near-copy of, and that was here first."""
+    signature = receipt.report.signature
+    read = await get_kv().get_many(near_copy_keys(signature))
+    copy = find_near_copy(read.found, signature, name, receipt.started_at)
+    skill = await find_skill(copy.original.name) if copy else None
+    rule_sets = {receipt.rule_set, rule_set_version(), skill.rule_set or ""} if skill else set()
+    keys = [receipt_key(copy.original.content_hash, each) for each in rule_sets] if copy else []
+    receipts = await get_kv().get_many(keys)
+    if read.failed or receipts.failed:
+        raise Unavailable("What the original of this skill has could not be read.")
+    return set().union(*(marks_of(read_receipt(doc).report) for doc in receipts.found.values()))
 
 
 async def published_by_others(name: str, content_hashes: Iterable[str]) -> set[str]:

@@ -177,6 +177,19 @@ async def test_what_the_original_had_before_the_clone_is_not_what_the_block_rest
 
 
 @pytest.mark.requirement("S32")
+async def test_what_a_copy_took_from_its_original_is_not_what_its_block_rests_on(env, stub):
+    """A person blocks a copy without naming files: its only finding is the original's reviewed installer. Whoever else
+    has that installer has it from there."""
+    await approved(env, stub)
+    clone = await verified(env, stub, "thief/kit", CLEARED | {"more.md": "Quite harmless, says the scan."})
+    await block(env, clone)
+    other = await verified(env, stub, "other/place", CLEARED | {"notes.md": "Nothing else."})
+    assert other.state is State.ON_HOLD
+    found = await findings_of(env, other)
+    assert (found["KNOWN-SHARED-TEXT"], "KNOWN-NEAR-DUPLICATE" in found) == ("review", False)
+
+
+@pytest.mark.requirement("S32")
 async def test_identical_bytes_of_a_published_skill_that_are_blocked_ban_their_copy_only(env, stub):
     original = await verified(env, stub, "acme/skills")
     copy = await verified(env, stub, "thief/kit")
