@@ -15,11 +15,14 @@ from shared.scanner.cues import (
     FORBIDS,
     MARKS,
     NO_WARNING,
+    ROWS_BELOW,
     RUN,
     TEACHING_HEADING,
     TO_DO,
+    UNSHOWN_QUOTE,
     WARNING,
     WEAK_HEADING,
+    table_is_ordered,
 )
 from shared.scanner.hidden_comments import hidden_lines
 from shared.scanner.syntax import SourceSyntax, Span, language_of_fence, language_of_file
@@ -164,18 +167,20 @@ class ScriptLayout(TextLayout):
 
     def at(self, span: Span) -> Place:
         if self._syntax.is_comment(span, self.lines):
-            # A browser hides the comments of a page, and an agent reads them like the rest.
-            return Place(self.kinds, Excuse.NONE if self._language == "html" else Excuse.COMMENT)
+            if self._language == "html":  # a browser hides them, and an agent reads them like the rest
+                return Place(self.kinds)
+            return Place(self.kinds, Excuse.COMMENT, quoted=_is_quoted(self._before(span)))
         if self._language == "shell" and self._syntax.is_string(span, self.lines):
             searched = is_searched_for(self.lines[span.line - 1], span)
             return Place(self.kinds, Excuse.COMMENT if searched else Excuse.NONE)
         if self._is_document:
-            before = self.lines[span.line - 1][max(0, span.column - 1 - WINDOW) : span.column - 1]
-            return Place(self.kinds, quoted=_is_quoted(before))
+            return Place(self.kinds, quoted=_is_quoted(self._before(span)))
         if self._strings_are_data and self._syntax.is_string(span, self.lines):
-            before = self.lines[span.line - 1][max(0, span.column - 1 - WINDOW) : span.column - 1]
-            return Place(self.kinds, Excuse.DATA, is_instructed=instructs_to_run(before))
+            return Place(self.kinds, Excuse.DATA, is_instructed=instructs_to_run(self._before(span)))
         return Place(self.kinds)
+
+    def _before(self, span: Span) -> str:
+        return self.lines[span.line - 1][max(0, span.column - 1 - WINDOW) : span.column - 1]
 
 
 class MarkdownLayout(TextLayout):
@@ -225,13 +230,13 @@ class MarkdownLayout(TextLayout):
         text = self.lines[span.line - 1]
         before = text[max(0, span.column - 1 - WINDOW) : span.column - 1]
         syntax = self._fence_syntax(index, block)
+        warned = block.documented and not self._is_skill_page
         if syntax.is_comment(span, self.lines):
-            return Place(block.kinds, Excuse.COMMENT, is_instructed=instructs_to_run(before))
+            return Place(block.kinds, Excuse.COMMENT, warned or _is_quoted(before), instructs_to_run(before))
         if block.language == "shell" and syntax.is_string(span, self.lines) and is_searched_for(text, span):
             return Place(block.kinds, Excuse.COMMENT)
         if block.kinds == PLAIN and BULLET.match(text[:200]):
             return self._in_prose(block, text, span.line, span.column)  # no shell runs a line that begins like this
-        warned = block.documented and not self._is_skill_page
         return Place(
             block.kinds, Excuse.LESSON if warned else Excuse.NONE, quoted=block.documented and "prose" in block.kinds
         )
@@ -246,6 +251,8 @@ class MarkdownLayout(TextLayout):
 
     def _in_prose(self, block: Block, text: str, line: int, column: int) -> Place:
         before = text[max(0, column - 1 - WINDOW) : max(0, column - 1)]
+        if UNSHOWN_QUOTE.search(before):
+            return Place(HIDDEN)
         in_code = self._ticks_before(line, column) % 2 == 1
         clause = CLAUSE_END.split(before)[-1]
         in_table = _is_table_row(text[:WINDOW])
@@ -257,6 +264,7 @@ class MarkdownLayout(TextLayout):
             or self._led_in_by_warning(text[:400], line)
         )
         is_open = bool(leads_in_orders) and (in_code or block.fence) and self._is_skill_page and not itself
+        is_open = is_open or (in_table and table_is_ordered(self.lines[line : line + ROWS_BELOW]))
         excuse = Excuse.HEADING if is_open else Excuse.WORDS
         return Place(
             (COMMAND if in_code else PROSE) | PROSE,

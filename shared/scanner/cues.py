@@ -99,3 +99,14 @@ _STARTS_PROGRAMS = re.compile(
     re.IGNORECASE,
 )
 STARTS_PROGRAMS = AnchoredPattern("starts programs", _STARTS_PROGRAMS)
+TABLE_ORDERED = re.compile(
+    r"(?<!not )(?<!never )\b(?:run|execute|paste|type|enter)\s[^.|\n]{0,60}\b(?:table|row)s?\b", re.IGNORECASE
+)
+ROWS_BELOW = 15  # lines below a row in which it may be ordered
+# The title of a link and the attribute of a tag: quoted by syntax, and shown to nobody.
+UNSHOWN_QUOTE = re.compile(r"(?:\]\([^()\s]{1,300}\s{1,9}|<[a-z][^<>]{0,300}=)[\"'][^\"']{0,300}\Z", re.IGNORECASE)
+
+
+def table_is_ordered(lines: list[str]) -> bool:
+    """The page has its reader run what is in a table above."""
+    return any(TABLE_ORDERED.search(line[:1000]) for line in lines)

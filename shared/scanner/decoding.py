@@ -12,12 +12,16 @@ import re
 import string
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from urllib.parse import unquote
 
 import msgspec
 
+from shared.scanner.encodings import encoded_texts, exchanged_letters, runs
+
 MAX_BLOBS = 200
+MAX_LAYERS = 3
 MAX_BLOB = 200_000
 MAX_DECODED = 2_000_000
 XZ_MEMORY = 24 * 1024 * 1024
@@ -138,42 +142,47 @@ def _named_character(match: re.Match[str]) -> str:
 
 
 def decoded_blobs(text: str) -> list[Decoded]:
-    """Every long run of base64, hex or base85 that decodes to readable text."""
-    found: list[Decoded] = []
-    budget = MAX_DECODED
-    for start, encoding, raw in _candidates(text):
-        if len(found) >= MAX_BLOBS or budget <= 0:
-            break
-        if (readable := _readable(raw)) is not None:
-            budget -= len(readable)
-            found.append(Decoded(text.count("\n", 0, start) + 1, readable, encoding))
+    """What is encoded in the text and decodes to readable text, and what is encoded in that again."""
+    found = [Decoded(text.count("\n", 0, start) + 1, said, how) for start, how, said in exchanged_letters(text)]
+    layer = [Decoded(1, text, "")]
+    for _ in range(MAX_LAYERS):
+        layer = [inner for outer in layer for inner in _decoded_in(outer, MAX_BLOBS - len(found))]
+        found += layer
     return found
+
+
+def are_cut(blobs: list[Decoded]) -> bool:
+    """There may be more, which was not decoded."""
+    return len(blobs) >= MAX_BLOBS or sum(len(blob.text) for blob in blobs) >= MAX_DECODED
+
+
+def _decoded_in(outer: Decoded, most: int) -> list[Decoded]:
+    found: dict[str, Decoded] = {}
+    budget = MAX_DECODED
+    for start, encoding, raw in (*_candidates(outer.text), *encoded_texts(outer.text)):
+        if len(found) >= most or budget <= 0:
+            break
+        if (readable := _readable(raw)) is not None and readable not in found:
+            budget -= len(readable)
+            line = outer.line if outer.encoding else outer.text.count("\n", 0, start) + 1
+            found[readable] = Decoded(line, readable, f"{outer.encoding} of {encoding}" if outer.encoding else encoding)
+    return list(found.values())
 
 
 def _candidates(text: str) -> Iterator[tuple[int, str, bytes]]:
     data = text.encode("latin-1", "replace")  # one byte for each character
-    for start, end in _runs(data.translate(_BASE64_LETTERS), MIN_BASE64):
+    for start, end in runs(data.translate(_BASE64_LETTERS), MIN_BASE64):
         padding = _BASE64_PADDING.match(text, end)
         blob = text[start : padding.end() if padding else end]
         if (raw := _from_base64(blob[:MAX_BLOB])) is not None:
             yield start, "base64", raw
-    for start, end in _runs(data.translate(_HEX_LETTERS), MIN_HEX):
+    for start, end in runs(data.translate(_HEX_LETTERS), MIN_HEX):
         if (end - start) % 2 == 0:
             yield start, "hex", binascii.unhexlify(text[start : min(end, start + MAX_BLOB // 2 * 2)])
-    for start, end in _runs(data.translate(_PRINTED), MIN_BASE85):
+    for start, end in runs(data.translate(_PRINTED), MIN_BASE85):
         for match in _BASE85_BLOB.finditer(text, start, end):
-            if (raw := _from_base85(match.group(1)[:MAX_BLOB])) is not None:
+            for raw in _from_base85(match.group(1)[:MAX_BLOB].replace("\\\\", "\\")):
                 yield match.start(), "base85", raw
-
-
-def _runs(letters: bytes, least: int) -> Iterator[tuple[int, int]]:
-    """Where at least so many letters stand without a space. Searching for a long word reads few of its letters."""
-    word, start = b"a" * least, 0
-    while (start := letters.find(word, start)) >= 0:
-        end = letters.find(b" ", start)
-        end = len(letters) if end < 0 else end
-        yield start, end
-        start = end
 
 
 def _from_base64(blob: str) -> bytes | None:
@@ -187,13 +196,14 @@ def _from_base64(blob: str) -> bytes | None:
         return None
 
 
-def _from_base85(blob: str) -> bytes | None:
-    if blob.encode("latin-1", "replace").translate(None, _BASE85_LETTERS):
-        return None
-    try:
-        return base64.b85decode(blob)
-    except ValueError:
-        return None
+def _from_base85(blob: str) -> Iterator[bytes]:
+    """In either alphabet."""
+    decoders: list[Callable[[str], bytes]] = [base64.a85decode]
+    if not blob.encode("latin-1", "replace").translate(None, _BASE85_LETTERS):
+        decoders.append(base64.b85decode)
+    for decode in decoders:
+        with suppress(ValueError):
+            yield decode(blob)
 
 
 def _readable(raw: bytes) -> str | None:

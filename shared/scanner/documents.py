@@ -18,6 +18,13 @@ OFFICE = (
     *(".docm", ".xlsm", ".pptm", ".dotm", ".xltm", ".potm", ".xlam", ".ppam", ".key", ".numbers", ".pages"),
 )
 MAX_CELLS = 2000
+PAGES = (".xhtml", ".html", ".htm", ".svg")
+# `on…=` inside a tag, so that text which mentions it is none.
+ACTIVE = re.compile(
+    r"<script\b|<(?:iframe|embed|object)\b|<[a-z][^<>]{0,400}\son[a-z]{3,20}\s{0,9}=\s{0,9}[\"']"
+    r"|=\s{0,9}[\"']\s{0,9}javascript:|<!entity\b",
+    re.IGNORECASE,
+)
 WORDS_OF_SENTENCE = 3  # spaces in the value of an attribute
 _PARAGRAPH = re.compile(r"</(?:w:p|a:p|text:p|text:h|si|row|c|p|li|h\d|div|tr)>|<(?:w:br|a:br|text:line-break)\b")
 _TAG = re.compile(r"<[^<>]*>")
@@ -40,6 +47,7 @@ _PDF_RANGE = re.compile(
 )
 _HEX = re.compile(rb"[0-9A-Fa-f]{4,64}")
 _PDF_MAP = re.compile(rb"begin(bfchar|bfrange)\b")
+_PDF_FONT = re.compile(rb"/Subtype\s{0,9}/Type0\b")
 MAX_MAPS = 16  # fonts of a document that say which letters their numbers are
 _PDF_ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _PDF_ACTIVE = re.compile(rb"/(?:JavaScript|JS|Launch|RichMedia)\b")
@@ -83,6 +91,8 @@ def office_problem(name: str, content: bytes) -> str:
     lowered = name.lower()
     if lowered.endswith("vbaproject.bin") or "/macrosheets/" in lowered:
         return "macros"
+    if lowered.endswith(PAGES) and ACTIVE.search(content.decode("utf-8", "replace")):
+        return "a page that runs a script"
     text = content.decode("utf-8", "replace") if lowered.endswith((".rels", ".xml")) else ""
     if lowered.endswith(".rels") and _EXTERNAL.search(text) and _LOADED.search(text):
         return "a part that is loaded from another place"
@@ -158,7 +168,7 @@ def _encoded(text: str) -> bytes:
 
 def _pdf(content: bytes, budget: Budget) -> Iterator[Member]:
     """Its text as far as it is stored as such, and whether it does something when it is opened."""
-    texts, active, unread = [], False, b"/Encrypt" in content[-4096:]
+    texts, active, unread, unmapped = [], False, b"/Encrypt" in content[-4096:], False
     pages: list[bytes] = []
     maps: list[dict[int, str]] = []
     for head, body in _pdf_streams(content):
@@ -166,6 +176,7 @@ def _pdf(content: bytes, budget: Budget) -> Iterator[Member]:
         data = _unpacked_stream(names, body, budget)
         # Pictures and fonts are read like the rest, in case they are something else; they need not be readable.
         unread = unread or (data is None and not any(mark in names for mark in _PDF_PICTURE))
+        unmapped = unmapped or _has_unmapped_font(names) or _has_unmapped_font(data or b"")
         active = active or bool(_PDF_ACTIVE.search(names) or _PDF_ACTIVE.search(data or b""))
         texts.append(_drawn_text(data or b""))
         pages += [data] if data and b"ET" in data and b"<" in data else []
@@ -177,6 +188,8 @@ def _pdf(content: bytes, budget: Budget) -> Iterator[Member]:
         yield Member("", problem="runs something when it is opened", rule="FILE-MACRO")
     if unread:
         yield Member("", problem="its text is locked or cannot be unpacked")
+    if unmapped:
+        yield Member("", problem="a font does not say which letters its numbers are")
 
 
 def _pdf_streams(content: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -188,6 +201,12 @@ def _pdf_streams(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield content[at : match.start()], content[match.end() : end]
         at = end + 9
     yield content[at:], b""
+
+
+def _has_unmapped_font(data: bytes) -> bool:
+    """One whose text is numbers, without a map to letters."""
+    fonts = (data[data.rfind(b"<<", 0, at.start()) : data.find(b">>", at.end())] for at in _PDF_FONT.finditer(data))
+    return any(b"/ToUnicode" not in font for font in fonts)
 
 
 def _unpacked_stream(names: bytes, body: bytes, budget: Budget) -> bytes | None:

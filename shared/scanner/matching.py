@@ -4,7 +4,7 @@ import re
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -39,7 +39,11 @@ PRINTED_FOR_USERS = "remote code"  # the kind of command that a program has its 
 
 
 class TooManyMatches(Exception):
-    """A pattern matched so often that its later matches were not read."""
+    """A pattern matched so often, or so much is encoded, that the rest was not read. With the hits before that."""
+
+    def __init__(self, hits: Sequence["Hit"] = ()) -> None:
+        super().__init__()
+        self.hits = hits
 
 
 class OutOfTime(Exception):
@@ -70,7 +74,13 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_described(self) -> bool:
         """Excused by its place, and not an instruction."""
-        return not (self.live or self.is_instructed or self._is_open)
+        return not (self.live or self.is_instructed or self._is_open or self._is_order_in_comment)
+
+    @property
+    def _is_order_in_comment(self) -> bool:
+        """No interpreter runs a comment, but an agent reads it."""
+        is_read = self.place.excuse is Excuse.COMMENT and not self.place.quoted
+        return is_read and self.rule.is_sentence and self.rule.action is Action.BLOCK
 
     @property
     def _is_open(self) -> bool:
@@ -86,7 +96,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         """What its place leaves of the rule's action. Only syntax turns a block into a note; words leave a question."""
         if self.live:
             return self.rule.action
-        if self._is_open:
+        if self._is_open or self._is_order_in_comment:
             return Action.REVIEW
         is_printed = (
             self.place.excuse is Excuse.DATA and self.place.is_instructed and self.rule.category == PRINTED_FOR_USERS
@@ -160,9 +170,12 @@ def find_hits(file: TextFile, deadline: Deadline) -> list[Hit]:
     seen = {(hit.rule.id, hit.line) for hit in hits}
     for reading in _other_readings(file, lines):
         hits += [hit for hit in _hits_in(reading, deadline) if (hit.rule.id, hit.line) not in seen]
-    for blob in decoding.decoded_blobs(file.original):
+    blobs = decoding.decoded_blobs(file.original)
+    for blob in blobs:
         deadline.check()
         hits += _hits_in_blob(file, blob, deadline)
+    if decoding.are_cut(blobs):
+        raise TooManyMatches(hits)
     return hits
 
 

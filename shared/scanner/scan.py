@@ -33,6 +33,7 @@ from shared.scanner.matching import (
 )
 from shared.scanner.missing_scripts import find_missing_on_pages
 from shared.scanner.near_duplicates import signature_of
+from shared.scanner.opened_files import find_opened
 from shared.scanner.pack import Rule, load_pack, rule_set_version
 from shared.scanner.package_names import find_imitations
 from shared.scanner.remote_runs import find_remote_runs
@@ -79,15 +80,14 @@ def gather_evidence(files: Mapping[str, bytes], source_findings: Sequence[Findin
     deadline = Deadline(time.thread_time() + CPU_SECONDS)
     hits, incomplete, unfinished = _find_all_hits(texts, deadline)
     identity = identity_of(front_matter.name, front_matter.description)
-    hits = tell_vouched_apart(hits, identity, texts)
-    hits = doubted(hits, texts)
+    hits = doubted(tell_vouched_apart(hits, identity, texts), texts)
     flows, unfollowed = _find_all_flows(texts, deadline, identity)
     incomplete += [reason for reason in unfollowed if not unfinished]
     unfinished = unfinished or "".join(unfollowed)
     findings = [
         *source_findings,
         *_from_inventory(inventory),
-        *_from_hits(hits),
+        *_from_hits([*hits, *find_opened(texts, identity)]),
         *_from_directives(hits, texts, identity),
         *_from_missing_scripts(inventory, texts),
         *_from_composites(hits, identity, texts),
@@ -113,17 +113,16 @@ def finding_for(
 def _weighed(report: ScanReport) -> tuple[Finding, ...]:
     """What decides nothing is shown as a note, and nothing as a block where the skill is not blocked."""
     deciding = set(deciding_findings(report.findings))
-    weighed = [_as_decided(f, report.action) if f in deciding else _as_note(f) for f in report.findings]
+    weighed = [
+        _as_decided(f, report.action) if f in deciding else msgspec.structs.replace(f, action=Action.NOTE)
+        for f in report.findings
+    ]
     return tuple(sorted(weighed, key=most_serious_first))
 
 
 def _as_decided(finding: Finding, action: Action) -> Finding:
     is_question = finding.action is Action.BLOCK and action is not Action.BLOCK
     return msgspec.structs.replace(finding, action=Action.REVIEW) if is_question else finding
-
-
-def _as_note(finding: Finding) -> Finding:
-    return msgspec.structs.replace(finding, action=Action.NOTE)
 
 
 def _report(
@@ -162,7 +161,8 @@ def _find_all_hits(texts: list[TextFile], deadline: Deadline) -> tuple[list[Hit]
     for file in texts:
         try:
             hits += find_hits(file, deadline)
-        except TooManyMatches:
+        except TooManyMatches as many:
+            hits += many.hits
             incomplete.append(f"{file.path}: too many matches to evaluate")
         except OutOfTime:
             unfinished = f"{file.path}: not finished within {CPU_SECONDS:.0f} s of processor time"

@@ -310,3 +310,11 @@ def drawn(codes: str) -> str:
 )
 def test_text_that_a_pdf_draws_as_numbers_is_read(document: bytes) -> None:
     assert "RC-PIPE-SHELL-ODD" in rules_of(scan({"a.pdf": document}))
+
+
+@pytest.mark.requirement("S25")
+def test_a_pdf_whose_font_does_not_say_what_its_numbers_are_is_incomplete() -> None:
+    font = "<< /Type /Font /Subtype /Type0 /Encoding /Identity-H %s/DescendantFonts [5 0 R] >>"
+    mapped, unmapped = pdf(drawn("0001"), font % "/ToUnicode 6 0 R "), pdf(drawn("0001"), font % "")
+    assert not scan({"a.pdf": mapped}).incomplete
+    assert "letters" in scan({"a.pdf": unmapped}).incomplete[0]
