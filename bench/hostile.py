@@ -215,7 +215,8 @@ class Memory:
 
     def _watch(self) -> None:
         while not self._ended.wait(0.2):
-            for pid in self._platform.info["workers"].get("Consumer", []):
+            workers = self._platform.info["workers"]
+            for pid in [*workers.get("Consumer", []), *workers.get("LongScans", [])]:
                 scans = [pss_of(child) for child in children_of(pid)]
                 self.scan = max([self.scan, *scans])
                 self.worker = max(self.worker, pss_of(pid) + sum(scans))

@@ -58,7 +58,7 @@ class Settings:
     github_token_secret_id: str | None = None  # only for functions that ask GitHub
     webhook_secret_id: str | None = None  # only for functions that check webhooks, or ask who may send them
     limits: Mapping[str, Limit] = field(default_factory=dict)  # per IP address; a kind without an entry has no limit
-    long_scan_queue_url: str | None = None  # only the consumer has it; None: every scan is waited for
+    long_scan_queue_url: str | None = None  # only the consumer has it; None: a worker waits for every scan
     notification_queue_url: str | None = None  # only the function that notifies owners has it
     webhook_loopback: bool = False  # whether owners may name a webhook on this machine, over http; stage local only
     security_contact: str = ""  # of the operator: mailto:… or https://…; empty: security.txt leads to the policies

@@ -37,9 +37,6 @@ class Depth(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Queue(Protocol):
-    @property
-    def name(self) -> str: ...
-
     async def send(self, submission_id: str, delay: timedelta = timedelta(), generation: int = 0) -> None: ...
 
     async def retry_in(self, receipt: str, delay: timedelta) -> None:
@@ -85,7 +82,6 @@ class SqsQueue:
     def __init__(self, wire: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]], url: str) -> None:
         self._wire = wire
         self._url = url
-        self.name = url.rpartition("/")[2]
 
     async def send(self, submission_id: str, delay: timedelta = timedelta(), generation: int = 0) -> None:
         await self.send_body(body_of(submission_id, generation), delay)

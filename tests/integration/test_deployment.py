@@ -127,7 +127,7 @@ def test_a_platform_that_does_not_answer_can_be_deployed_again(aws, stack):
 
 
 def test_what_the_template_reserves_is_asked_of_the_account(aws):
-    assert deployment.reserved_by(load(ROOT / "template.yaml")) == 13 + 5 + 3 * 1
+    assert deployment.reserved_by(load(ROOT / "template.yaml")) == 10 + 3 + 5 + 3 * 1
     check(121)
     with pytest.raises(StartError, match="reserves 21"):
         check(120)

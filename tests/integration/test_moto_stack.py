@@ -86,11 +86,11 @@ def test_functions_are_as_the_template_says(stack):
 
 def test_queues_feed_their_functions_with_a_limit(stack):
     mappings = client("lambda").list_event_source_mappings()["EventSourceMappings"]
-    consumers = [each for each in mappings if each["FunctionArn"].rpartition(":")[2] == stack["Consumer"]]
-    assert sorted(each["ScalingConfig"]["MaximumConcurrency"] for each in consumers) == [3, 10]
-    assert {(each["BatchSize"], *each["FunctionResponseTypes"]) for each in consumers} == {
-        (3, "ReportBatchItemFailures")
-    }
+    by_function = {mapping["FunctionArn"].rpartition(":")[2]: mapping for mapping in mappings}
+    for name, most in (("Consumer", 10), ("LongScans", 3)):
+        consumer = by_function[stack[name]]
+        assert consumer["ScalingConfig"] == {"MaximumConcurrency": most}
+        assert (consumer["BatchSize"], consumer["FunctionResponseTypes"]) == (3, ["ReportBatchItemFailures"])
     queue = client("sqs").get_queue_attributes(QueueUrl=stack["SubmissionQueue"], AttributeNames=["All"])["Attributes"]
     assert queue["VisibilityTimeout"] == "720"
     assert json.loads(queue["RedrivePolicy"])["maxReceiveCount"] == 5

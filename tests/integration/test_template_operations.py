@@ -122,7 +122,7 @@ MISTAKES = {
         put(of("StuckScan", "ReservedConcurrentExecutions"), 1),
         "cannot be switched off",
     ),
-    "less reserved by default": (put("Parameters.ReservedConcurrency.Default", 0), "not 13 by default"),
+    "less reserved by default": (put("Parameters.ReservedConcurrency.Default", 0), "not 10 by default"),
     "every model": (with_any_model, "may ask any model"),
     "a model without a judge": (with_a_model_but_no_judge, "although there is no judge"),
     "a table without protection": (drop(of("Table", "DeletionProtectionEnabled")), "deleted by one call"),

@@ -68,9 +68,7 @@ async def consume(records: Sequence[dict], env: Env, worker: str, time_left: tim
     return await settle(records, env, lambda record: consumer.process(record, worker, time_left))
 
 
-def an_sqs_record(
-    submission_id: str | None = None, body: str | None = None, receives: int = 1, queue: str = "SubmissionQueue"
-) -> dict:
+def an_sqs_record(submission_id: str | None = None, body: str | None = None, receives: int = 1) -> dict:
     message_id = str(uuid.uuid4())
     return {
         "messageId": message_id,
@@ -78,5 +76,5 @@ def an_sqs_record(
         "body": body_of(submission_id) if body is None else body,
         "attributes": {"ApproximateReceiveCount": str(receives)},
         "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:us-east-1:000000000000:{queue}",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:SubmissionQueue",
     }

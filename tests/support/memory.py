@@ -256,7 +256,6 @@ class MemoryContent:
 
 @dataclass
 class MemoryQueue:
-    name: str = "SubmissionQueue"
     sent: list[tuple[str, timedelta]] = field(default_factory=list)
     generations: list[int] = field(default_factory=list)  # of what was sent
     came_back: list[tuple[str, timedelta]] = field(default_factory=list)

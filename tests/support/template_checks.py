@@ -34,19 +34,21 @@ LOCAL_ONLY = {
     "RECEIPT_SECRET_FILE",
     "TIME_SCALE",
 }
-PUBLISHING = ["AdminApi", "AdminPages", "Consumer", "StuckScan"]
+PUBLISHING = ["AdminApi", "AdminPages", "Consumer", "LongScans", "StuckScan"]
 # With the key of admin sessions any function could sign one, with that of receipts any receipt.
 SUBMISSION_QUEUES = ["LongScanQueue", "SubmissionQueue"]
+CONSUMERS = {"Consumer": 10, "LongScans": 3}  # and how many of each run at one moment
 ONLY_FOR = {
     "LONG_SCAN_QUEUE_URL": ["Consumer"],
     "SESSION_SECRET_ID": ["AdminPages"],
     "OWNER_SESSION_SECRET_ID": ["OwnerPages"],
     "RECEIPT_SECRET_ID": PUBLISHING,
     "ADMIN_TOKEN_SECRET_ID": ["AdminApi", "AdminPages"],
-    "WEBHOOK_SECRET_ID": ["AdminApi", "AdminPages", "Consumer", "Webhooks"],
+    "WEBHOOK_SECRET_ID": ["AdminApi", "AdminPages", "Consumer", "LongScans", "Webhooks"],
     "GITHUB_TOKEN_SECRET_ID": [
         "AdminPages",
         "Consumer",
+        "LongScans",
         "OwnerApi",
         "OwnerPages",
         "Pages",
@@ -160,16 +162,19 @@ def timing_problems(template: Template) -> Problems:
         problems.append("the stuck scan would take submissions from live workers")
     if not timing.STORE_BUDGET < timing.API_TIMEOUT:
         problems.append("a store that does not answer would use up an API function's time")
-    if _scanning_time(template, functions["Consumer"]) > timing.CONSUMER_TIMEOUT - TIME_BESIDE_SCANS:
+    if (
+        max(_scanning_time(template, functions[name]) for name in CONSUMERS)
+        > timing.CONSUMER_TIMEOUT - TIME_BESIDE_SCANS
+    ):
         problems.append("a batch of the longest scans leaves its worker too little time")
     return problems + _gateway_problems(functions)
 
 
 def _scanning_time(template: Template, consumer: dict[str, Any]) -> timedelta:
     """Of a whole batch: the kernel counts in whole seconds, so each scan may take one more than its limit."""
-    largest = max(event["BatchSize"] for event in _events(consumer, "SQS"))
+    [batch] = _events(consumer, "SQS")
     cpus = min(1.0, template["Globals"]["Function"]["MemorySize"] / MEMORY_OF_ONE_CPU)
-    return largest * (timing.SCAN_CPU_LIMIT + timedelta(seconds=1)) / cpus
+    return batch["BatchSize"] * (timing.SCAN_CPU_LIMIT + timedelta(seconds=1)) / cpus
 
 
 def queue_problems(template: Template) -> Problems:
@@ -187,7 +192,10 @@ def queue_problems(template: Template) -> Problems:
             problems.append(f"{name}: a message must be a dead letter after {timing.MAX_RECEIVES} receives")
         if _resource(redrive.get("deadLetterTargetArn")) != "DeadLetters":
             problems.append(f"{name}: dead letters do not go to DeadLetters")
-    return problems + _consumer_problems(dict(functions_of(template))["Consumer"])
+    functions = dict(functions_of(template))
+    return problems + [
+        one for name, most in CONSUMERS.items() for one in _consumer_problems(functions[name], name, most)
+    ]
 
 
 # --- rights and data ------------------------------------------------------------------------------------------------
@@ -413,15 +421,12 @@ def _gateway_problems(functions: Mapping[str, Template]) -> Problems:
     ]
 
 
-def _consumer_problems(consumer: Template) -> Problems:
+def _consumer_problems(consumer: Template, name: str, most: int) -> Problems:
     problems, events = [], _events(consumer, "SQS")
-    if sorted(_resource(event["Queue"]) for event in events) != SUBMISSION_QUEUES:
-        problems.append("the consumer does not read both queues of submissions")
-    if {event.get("BatchSize") for event in events} != {3}:
-        problems.append("the consumer's batch size is not 3")
-    most = [event.get("ScalingConfig", {}).get("MaximumConcurrency") for event in events]
-    if most != [{"Fn::If": ["ReservesConcurrency", 10, 7]}, 3]:
-        problems.append("the queues may start more consumers than are reserved: throttled messages die unprocessed")
+    if [event.get("BatchSize") for event in events] != [3]:
+        problems.append(f"{name}: its batch size is not 3")
+    if [event.get("ScalingConfig", {}).get("MaximumConcurrency") for event in events] != [most]:
+        problems.append(f"{name}: its queue may start more than {most}: throttled messages die unprocessed")
     return problems
 
 

@@ -152,16 +152,16 @@ def trigger_problems(template: Template) -> Problems:
 def concurrency_problems(template: Template) -> Problems:
     """Reserved by default, and not at all where the account has nothing to reserve."""
     problems = []
-    if template["Parameters"].get("ReservedConcurrency", {}).get("Default") != 13:
-        problems.append("the consumer's reserved concurrency is not 13 by default")
+    if template["Parameters"].get("ReservedConcurrency", {}).get("Default") != 10:
+        problems.append("the consumer's reserved concurrency is not 10 by default")
     for name, function in functions_of(template):
         reserved = function.get("ReservedConcurrentExecutions")
         choice = reserved.get("Fn::If", [None]) if isinstance(reserved, Mapping) else [None]
         is_consumer = name == "Consumer"
         if (reserved is not None or is_consumer) and choice[0] != "ReservesConcurrency":
             problems.append(f"{name}: its reserved concurrency cannot be switched off, or is not there")
-        elif is_consumer and choice[1] != 13:
-            problems.append("the consumer's reserved concurrency is not that of both its queues")
+        elif is_consumer and choice[1] != {"Ref": "ReservedConcurrency"}:
+            problems.append("the consumer's reserved concurrency is not the parameter's")
     return problems
 
 

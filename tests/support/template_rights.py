@@ -126,6 +126,25 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Content/github/*": CACHE,
         "Content/dead-letters/*": {"s3:PutObject"},
         "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
+        "LongScanQueue": {"sqs:SendMessage"},  # what takes long
+        "WebhookSecrets": {"secretsmanager:GetSecretValue"},
+        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
+        "GitHubTokens": {"secretsmanager:GetSecretValue"},
+        # The chosen model alone; an inference profile spreads its calls over regions.
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeModelId}": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeFoundationModelId}": {"bedrock:InvokeModel"},
+        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/${JudgeModelId}": {"bedrock:InvokeModel"},
+        **OWN_ROLE,
+    },
+    "LongScans": {
+        "Table": READ | QUERY | WRITE | BATCH | CHECK,  # versions and history of what resembles blocked content
+        "Content": {"s3:ListBucket"},  # to be told that something is missing
+        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/received/*": {"s3:GetObject", "s3:PutObject"},
+        "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
+        "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
+        "Content/github/*": CACHE,
+        "Content/dead-letters/*": {"s3:PutObject"},
         "LongScanQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "WebhookSecrets": {"secretsmanager:GetSecretValue"},
         "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token

@@ -89,7 +89,7 @@ def test_lists_that_only_operators_see_are_closed(function):
 
 def test_webhook_secrets_are_for_those_who_check_them_or_publish():
     readers = [name for name, _ in functions_of(TEMPLATE) if Simulator(TEMPLATE, name).may(READ, "WebhookSecrets")]
-    assert readers == ["AdminApi", "AdminPages", "Webhooks", "Consumer"]
+    assert readers == ["AdminApi", "AdminPages", "Webhooks", "Consumer", "LongScans"]
 
 
 async def test_a_call_of_a_route_test_that_its_policy_would_refuse_is_named():

@@ -390,29 +390,18 @@ def a_large_bundle(slug):
 
 @pytest.mark.requirement("R46")
 async def test_a_long_scan_is_handed_over_and_keeps_no_worker_from_short_ones(env):
-    env = replace(env, long_scans=MemoryQueue("LongScanQueue"))
+    others = MemoryQueue()
     large, small = await submitted(env, a_large_bundle("large")), await submitted(env, a_bundle("small"))
-    answer = await consume(env, an_sqs_record(large.id), an_sqs_record(small.id))
+    answer = await consume(replace(env, long_scans=others), an_sqs_record(large.id), an_sqs_record(small.id))
     assert answer == {"batchItemFailures": []}
     handed_over = await record(env, large)
     assert (handed_over.state, handed_over.attempts) == (State.RECEIVED, 0)
     assert (await record(env, small)).state == State.PUBLISHED
-    assert env.long_scans.sent == [(large.id, timedelta())]
-    await consume(env, an_sqs_record(large.id, queue="LongScanQueue"))
+    assert others.sent == [(large.id, timedelta())]
+    await consume(replace(env, queue=others), an_sqs_record(large.id))
     published = await record(env, large)
     assert (published.state, published.attempts) == (State.PUBLISHED, 1)
-    assert len(env.long_scans.sent) == 1
-
-
-@pytest.mark.requirement("R46")
-async def test_what_fails_in_the_queue_of_long_scans_reappears_there(env):
-    env = replace(env, long_scans=MemoryQueue("LongScanQueue"))
-    submission = await submitted(env)
-    failing = replace(env, content=with_broken_content(env, OSError("no")).content)
-    message = an_sqs_record(submission.id, queue="LongScanQueue")
-    await consume(failing, message)
-    assert [receipt for receipt, _ in env.long_scans.came_back] == [message["receiptHandle"]]
-    assert not env.queue.came_back
+    assert len(others.sent) == 1
 
 
 @pytest.mark.slow
