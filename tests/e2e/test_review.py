@@ -105,6 +105,18 @@ def test_the_open_workbench_follows_what_others_do(tab, platform):
     expect(tab.locator("[data-changed]")).to_be_visible()
 
 
+def test_a_decision_that_is_clicked_twice_is_made_once(tab, platform):
+    held = upload(platform, "twice", skill_md("twice", "Is held.", []), files={"setup.sh": SETUP + "# twice"})
+    wait_until_idle(platform)
+    sign_in(tab, platform)
+    tab.goto(f"{platform.url}/admin?review={held['id']}")
+    tab.keyboard.press("r")
+    tab.keyboard.type("seen twice")
+    tab.get_by_role("button", name="Reject twice").dblclick()
+    expect(tab.locator(".banner.good")).to_have_text("Rejected. The author can see your reason.")
+    expect(tab.locator(".banner.problem")).to_have_count(0)
+
+
 def dequeue(platform: Platform, submission_id: str) -> None:
     path, bearer = f"/api/v1/admin/submissions/{submission_id}/dequeue", f"Bearer {platform.admin_token}"
     status, _ = platform.json("POST", path, {"reason": "the test is over"}, headers={"authorization": bearer})

@@ -63,6 +63,19 @@ function showLocalTimes() {
 showLocalTimes();
 setInterval(() => { tick(); showLocalTimes(); }, 1000);
 
+// --- forms: a second click does not send one twice, which would show a conflict with the first ---
+
+const SENDING = 5000; // milliseconds; a stopped request can be sent again then
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.method !== "post") return;
+  if (form.dataset.sent) return event.preventDefault();
+  form.dataset.sent = "yes";
+  setTimeout(() => { delete form.dataset.sent; }, SENDING);
+});
+addEventListener("pageshow", () => { for (const form of findAll("form[data-sent]")) delete form.dataset.sent; });
+
 // --- keyboard shortcuts ---
 
 function rowLinks() {
