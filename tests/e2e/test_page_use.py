@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections import defaultdict
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from urllib.parse import urlsplit
@@ -53,34 +54,42 @@ def _look(page, width, height, theme):
     page.emulate_media(color_scheme=theme)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_accessible_and_fits_its_window_in_every_size_and_theme(browser, demo, name):
-    tab = Tab(browser.new_context())
-    open_page(tab.page, demo, demo.ids, name)
-    found = []
-    for (size, (width, height)), theme in product(SIZES.items(), THEMES):
-        _look(tab.page, width, height, theme)
-        if not tab.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"):
-            found.append((size, theme, "too wide"))
-        found += [(size, theme, violation) for violation in violations(tab.page)]
-    assert found == []
-    if name == "not-found":
-        tab.problems = [problem for problem in tab.problems if "404" not in problem]
-    tab.close()
+@pytest.fixture(scope="module")
+def visit(browser, demo):
+    """Opens a page of the table in a context of its own. Each role signs in once."""
+    sessions = {}
 
+    @contextmanager
+    def open_(name, **options):
+        role = name.partition("-")[0] if name.startswith(("admin", "my-")) and name != "admin-sign-in" else None
+        tab = Tab(browser.new_context(storage_state=sessions.get(role), **options))
+        open_page(tab.page, demo, demo.ids, name)
+        if role:
+            sessions[role] = tab.context.storage_state()
+        yield tab.page
+        if name == "not-found":
+            tab.problems = [problem for problem in tab.problems if "404" not in problem]
+        tab.close()
 
-@pytest.fixture
-def page_of_browser(browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    yield context.new_page()
-    context.close()
+    return open_
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_used_by_keyboard_alone(page_of_browser, demo, name):
+def test_a_page_is_accessible_in_every_size_and_theme_and_by_keyboard_alone(visit, name):
+    with visit(name) as page:
+        _look(page, *SIZES["desktop"], "light")
+        _tab_through(page)
+        found = []
+        for (size, (width, height)), theme in product(SIZES.items(), THEMES):
+            _look(page, width, height, theme)
+            if not page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"):
+                found.append((size, theme, "too wide"))
+            found += [(size, theme, violation) for violation in violations(page)]
+        assert found == []
+
+
+def _tab_through(page):
     """Every element of the first ones is reached in order, and the focus is always to be seen."""
-    page = page_of_browser
-    open_page(page, demo, demo.ids, name)
     page.locator(".skip").focus()  # some forms begin in their first field
     wanted = page.evaluate(FOCUSABLE)[:FIRST]
     seen = []
@@ -120,17 +129,13 @@ LIVE = re.compile(r"\d+ (ms|s|min|h|days?|months?)( ago)?$")  # what an age may 
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_complete_without_a_script_and_light(browser, demo, name):
+def test_a_page_is_complete_without_a_script_and_light(visit, name):
     """What a page says with its scripts, its HTML says before them."""
     said = []
     for javascript in (True, False):
-        context = browser.new_context(java_script_enabled=javascript)
-        page = context.new_page()
-        open_page(page, demo, demo.ids, name)
-        page.wait_for_load_state()
-        said.append([text for text in page.evaluate(SAID) if not LIVE.search(text)])
-        sent = len(gzip.compress(page.content().encode()))
-        context.close()
+        with visit(name, java_script_enabled=javascript) as page:
+            said.append([text for text in page.evaluate(SAID) if not LIVE.search(text)])
+            sent = len(gzip.compress(page.content().encode()))
     assert sent < (200_000 if name.startswith("docs") else 50_000)  # beside its assets, of the 300 KB and 100 KB
     with_scripts, without = said
     assert without
