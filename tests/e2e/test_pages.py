@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from tests.support.browser import browser as open_browser
 from tests.support.browser_tab import LIVE, Tab, sign_in
+from tests.support.builders import REVERSE_SHELL
 from tests.support.demo import SETUP, AdminSession, fill_github, skill_md, upload, wait_until_idle
 from tests.support.platform import Platform, eventually
 from tests.support.stub_github import StubGitHub
@@ -468,6 +469,10 @@ def test_rejected_leads_back_to_the_form_with_name_and_token_field(tab, platform
 
 
 def test_every_number_equals_the_rows_it_leads_to(tab, platform):
+    kinds = {"fine": {}, "doubtful": {"setup.sh": SETUP}, "harmful": {"run.sh": REVERSE_SHELL}}
+    for times, (kind, files) in enumerate(kinds.items(), 1):
+        for name in (f"{kind}-{n}" for n in range(times)):
+            upload(platform, name, skill_md(name, "Is counted.", []), files=files)
     wait_until_idle(platform)
     tab.goto(f"{platform.url}/")
     links = [(link.get_attribute("href"), link.locator("b").inner_text()) for link in tab.locator(".totals a").all()]

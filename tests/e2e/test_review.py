@@ -57,10 +57,7 @@ def test_20_held_submissions_are_cleared_by_keyboard_alone(tab, platform):
 
 
 def test_keys_open_files_in_place_claim_note_and_close_what_is_open(tab, platform):
-    held = upload(platform, "by-key", skill_md("by-key", "Is held.", []), files={"setup.sh": SETUP + "# by key"})
-    wait_until_idle(platform)
-    sign_in(tab, platform)
-    tab.goto(f"{platform.url}/admin?review={held['id']}")
+    held = opened_for_review(tab, platform, "by-key")
     tab.keyboard.press("?")
     expect(tab.locator("dialog.keys")).to_contain_text("Approve, reject or block")
     tab.keyboard.press("Escape")
@@ -82,7 +79,7 @@ def test_keys_open_files_in_place_claim_note_and_close_what_is_open(tab, platfor
     tab.keyboard.type("asked the author")
     tab.keyboard.press("Enter")
     expect(tab.locator(".review-context")).to_contain_text("asked the author")
-    dequeue(platform, held["id"])
+    dequeue(platform, held)
 
 
 def test_the_open_workbench_follows_what_others_do(tab, platform):
@@ -106,15 +103,20 @@ def test_the_open_workbench_follows_what_others_do(tab, platform):
 
 
 def test_a_decision_that_is_clicked_twice_is_made_once(tab, platform):
-    held = upload(platform, "twice", skill_md("twice", "Is held.", []), files={"setup.sh": SETUP + "# twice"})
-    wait_until_idle(platform)
-    sign_in(tab, platform)
-    tab.goto(f"{platform.url}/admin?review={held['id']}")
+    opened_for_review(tab, platform, "twice")
     tab.keyboard.press("r")
     tab.keyboard.type("seen twice")
     tab.get_by_role("button", name="Reject twice").dblclick()
     expect(tab.locator(".banner.good")).to_have_text("Rejected. The author can see your reason.")
     expect(tab.locator(".banner.problem")).to_have_count(0)
+
+
+def opened_for_review(tab, platform: Platform, name: str) -> str:
+    held = upload(platform, name, skill_md(name, "Is held.", []), files={"setup.sh": f"{SETUP}# {name}"})
+    wait_until_idle(platform)
+    sign_in(tab, platform)
+    tab.goto(f"{platform.url}/admin?review={held['id']}")
+    return str(held["id"])
 
 
 def dequeue(platform: Platform, submission_id: str) -> None:
