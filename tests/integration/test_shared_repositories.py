@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -324,6 +325,20 @@ async def test_a_client_that_has_just_pushed_is_not_answered_from_the_cache(work
     await processed(workers[1], again.submission)
     history = await within(env, lambda: get_history(first.id))
     assert history[-1].reason == "published as version 1.0.1"
+
+
+@pytest.mark.requirement("S37")
+async def test_an_archive_that_takes_too_long_for_a_request_hides_no_new_commit(workers, stub, monkeypatch):
+    monkeypatch.setattr("shared.submissions.discovery.RESOLVE_BUDGET", timedelta(seconds=0.5))
+    [first] = await submit(workers[0], BY_PATH[:1])
+    await processed(workers[0], first)
+    stub.repos["acme/skills"].commit({**FILES, "skills/skill-00/SKILL.md": SKILL_MD.format(name="second")})
+    gate = stub.hold_until(2, "codeload")
+    again = await within(workers[0], lambda: intake.submit_repo(URL, None, "skills/skill-00", None, None))
+    assert (gate.arrived, again.flag) == (1, "requeued")
+    stub.release(gate)
+    await processed(workers[1], again.submission)
+    assert (await record(workers[1], first)).published_version == "1.0.1"
 
 
 async def test_a_skill_pushed_and_submitted_within_the_age_of_a_shared_answer_is_read(workers, stub):
