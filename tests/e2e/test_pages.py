@@ -96,6 +96,7 @@ def test_a_submission_moves_through_its_states_on_an_open_queue(tab, platform):
     row = tab.locator(f'tr[data-id="{answer["id"]}"]')
     expect(row).to_contain_text("Published", timeout=LIVE)
     expect(tab.locator('[data-figure="total"]')).to_have_text(str(before + 1))
+    expect(tab.locator("#state option").first).to_have_text(f"All states ({before + 1})")
     assert tab.evaluate("window.sameDocument")
     expect(tab.locator("[data-news]").first).to_contain_text(re.compile("published|updated"))
     assert {"changed=" in url for url in asked if f"{platform.url}/queue" in url} == {True}
