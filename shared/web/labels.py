@@ -47,7 +47,7 @@ LOOKS = {
     S.ON_HOLD: Look("On hold", "onHold", "hold"),
     S.RESCAN_REQUIRED: Look("Rescan required", "onHold", "hold"),
 }
-APART = {S.TIER1_FAILED: "Rejected by the scan", S.REJECTED: "Rejected for another reason"}
+APART = {S.TIER1_FAILED: "Rejected by the scan", S.REJECTED: "Rejected, other reason"}
 STATE_LABELS = {state: look.label for state, look in LOOKS.items()}
 NO_ACTION, AUTHOR, REVIEWER, ADMIN = (
     "No action needed.", "Waiting for the author.", "Waiting for a reviewer.", "Waiting for an admin.",

@@ -74,6 +74,6 @@ def test_a_list_can_be_limited_to_the_state_that_is_shown_even_if_nothing_is_in_
         "RECEIVED": "Queued (0)",
         "PUBLISHED": "Published (3)",
         "TIER1_FAILED": "Rejected by the scan (2)",
-        "REJECTED": "Rejected for another reason (1)",
+        "REJECTED": "Rejected, other reason (1)",
     }
     assert ("rejected", "Rejected (3)") in shown["Categories"]
