@@ -24,6 +24,7 @@ import time
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ from shared.submissions.counters import count_change
 from shared.submissions.submission_store import get_page_of_ids, get_submission, identity_put, words_of
 from tests.faults.virtual_loop import VirtualLoop
 from tests.support.builders import WHEN, a_bundle
-from tests.support.memory import within
+from tests.support.memory import memory_env, within
 from tests.support.memory_dynamo import MemoryDynamo
 from tests.support.metered_dynamo import family_of
 
@@ -272,7 +273,7 @@ class ConflictingDynamo(MemoryDynamo):
 def conflicts_at(moves_a_second: int, held: float, submission: Submission) -> dict[str, float]:
     """Moves of different submissions, which meet in the counters alone; the real store repeats what conflicts."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(_conflicts_at(moves_a_second, held, submission))
+        return runner.run(within(memory_env(), partial(_conflicts_at, moves_a_second, held, submission)))
 
 
 async def _conflicts_at(moves_a_second: int, held: float, submission: Submission) -> dict[str, float]:
