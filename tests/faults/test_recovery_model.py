@@ -405,8 +405,8 @@ def test_a_request_repeated_after_a_crash_gets_the_record_of_the_first(world, at
 def test_two_hours_of_an_outage_or_a_pause_burn_no_attempt_and_no_message(judging, down, copies):
     """However many copies of its message there are, now and then: for one wait, one successor is sent."""
     world = judging
+    world.sources.github_is_down = down == "GitHub"  # also for the request, else its worker needs no answer
     world.submit_repo("tools")
-    world.sources.github_is_down = down == "GitHub"
     world.sources.judge_is_down = down == "the judge"
     if down == "a pause":
         world.pause(2)
