@@ -1,5 +1,5 @@
 """Which partition is hottest among 1,000,000 skills and 10,000,000 submissions, at 1,000 submissions a second, and how
-often transactions conflict. Writes bench/results/partitions.json; takes some minutes.
+often transactions conflict. Writes bench/results/partitions.json and the tables of docs/aws.md; takes some minutes.
 
     python -m bench.partitions [--skills 1000000] [--submissions 10000000] [--sample 1000]
 
@@ -53,6 +53,10 @@ from tests.support.metered_dynamo import family_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "partitions.json"
+PAGE = ROOT / "docs" / "aws.md"
+TABLES = "bench.partitions"
+SHOWN = 14  # families
+IN_TRANSACTION = 2  # units of a key that uploads, which the sample has, do not write
 OWNERS = 100_000
 HELD = (0.01, 0.03)  # seconds for which a transaction holds its items
 MOVES_A_SECOND = (100, 200, 500, 1000)
@@ -174,7 +178,7 @@ def simulate(sample: Sample, skills: int, submissions: int) -> dict[str, Peak]:
         drawn = array("I")
         for skill in source.choices(range(skills), cum_weights=popular, k=PER_SECOND):
             drawn += keys.of(skill)
-        units = {name: n * per_put.get(family_of(name), 0) for name, n in _named(keys, Counter(drawn))}
+        units = {name: n * per_put.get(family_of(name), IN_TRANSACTION) for name, n in _named(keys, Counter(drawn))}
         members = Counter(source.choices(range(len(shared)), k=PER_SECOND))
         for member, n in members.items():
             for name, amount in shared[member]:
@@ -329,7 +333,34 @@ def main() -> None:
         "conflicts": conflicts,
     }
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=1))
+    PAGE.write_text(with_tables(PAGE.read_text(), result))
+    print(tables_of(result))
+
+
+def with_tables(page: str, result: Mapping[str, Any]) -> str:
+    return between(page, TABLES, tables_of(result))
+
+
+def between(page: str, writer: str, text: str) -> str:
+    """The page with this text where this program writes."""
+    begin, end = f"<!-- written by {writer} -->\n", f"<!-- end of {writer} -->\n"
+    before, rest = page.split(begin)
+    return "".join([before, begin, text, end, rest.split(end)[1]])
+
+
+def tables_of(result: Mapping[str, Any]) -> str:
+    families = [{**row, "hottest": f"`{row['hottest']}`"} for row in result["families"][:SHOWN]]
+    counted = f"{result['skills']:,} skills, {result['submissions']:,} submissions, {result['a second']:,} a second:"
+    return f"{counted}\n\n{_table(families)}\nConflicts of counters:\n\n{_table(result['conflicts'])}"
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([_shown(value) for value in row.values()] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _row(family: str, peak: Peak, seconds: int) -> dict[str, Any]:

@@ -44,18 +44,15 @@ class Platform:
         platform.wait_ready()
         return platform
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "COV_"))}
-
     def launch(self) -> None:
         options = ["--template", str(self._template)] if self._template else []
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "COV_"))}
         defaults = {"PORT": "0", "SAMPLES": "0", "LOCAL_DIR": str(self.directory)}
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local", *options],
                 cwd=REPOSITORY,
-                env={**self.environment, **defaults, **self._environment},
+                env={**clean, **defaults, **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,11 +1,14 @@
 """The simulation of ten million submissions counts the keys that the platform writes."""
 
 import asyncio
+import json
 from collections import Counter
 
 import pytest
 
 from bench.partitions import (
+    PAGE,
+    RESULTS,
     SkillKeys,
     Words,
     as_named,
@@ -17,6 +20,7 @@ from bench.partitions import (
     shared_partitions,
     simulate,
     units_per_put,
+    with_tables,
 )
 from tests.support.metered_dynamo import family_of
 
@@ -70,3 +74,11 @@ def test_moves_that_come_faster_conflict_more_and_wait_longer(sample):
     assert slow["failed %"] == 0
     assert fast["conflicts a move"] > 3 * slow["conflicts a move"]
     assert fast["p99 ms"] > slow["p99 ms"]
+
+
+def test_the_page_for_operators_shows_the_tables_of_the_last_run():
+    result = json.loads(RESULTS.read_text())
+    page = PAGE.read_text()
+    assert with_tables(page, result) == page
+    slower = [{**row, "units a second": 0} for row in result["families"]]
+    assert with_tables(page, {**result, "families": slower}) != page
