@@ -3,7 +3,7 @@ letters of other scripts, and Cyrillic that is not Russian. A run of such words 
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -93,27 +93,23 @@ def _unread_script(text: str) -> str:
 
 
 def _unread_words(text: str) -> str:
-    words = _words_of(_NO_PROSE.sub(" ", _FENCED.sub("\n", text)))
+    words = _WORD.findall(_NO_PROSE.sub(" ", _FENCED.sub("\n", text)))
+    lowered = {word: word.lower() for word in {word for _, word in words}}
     english, *others = _languages()
-    run = _unread_run(words, english)
-    if len(run) < MIN_RUN or not all(_unread_run(words, language) for language in others):
+    run = _unread_run(words, lowered, english)
+    if len(run) < MIN_RUN or not all(_unread_run(words, lowered, language) for language in others):
         return ""
     counts = Counter(name for word in run for name, frequent in load_pack().unread_words.items() if word in frequent)
     return counts.most_common(1)[0][0] if counts else "another language"
 
 
-def _words_of(prose: str) -> list[tuple[str, str]]:
-    """Each with a letter if it follows the word before it, with nothing but a space between them: no item of a list."""
-    found = _WORD.findall(prose)
-    lowered = {word: word.lower() for word in {word for _, word in found}}
-    return [(follows, lowered[word]) for follows, word in found]
-
-
-def _unread_run(words: list[tuple[str, str]], language: _Language) -> list[str]:
-    """The words of the first run that shows another language, or none."""
-    weights = {word: _weight(word, language) for word in {word for _, word in words}}
-    if sum(weight for weight in weights.values() if weight > 0) < MIN_RUN:
+def _unread_run(words: list[tuple[str, str]], lowered: Mapping[str, str], language: _Language) -> list[str]:
+    """The words of the first run that shows another language, or none. A word comes with a letter if it follows the
+    word before it, with nothing but a space between them: no item of a list."""
+    weighed = {word: _weight(word, language) for word in set(lowered.values())}
+    if sum(weight for weight in weighed.values() if weight > 0) < MIN_RUN:
         return []
+    weights = {word: weighed[lower] for word, lower in lowered.items()}
     start = score = 0
     seen = set[str]()
     for at, (follows, word) in enumerate(words):
@@ -122,11 +118,11 @@ def _unread_run(words: list[tuple[str, str]], language: _Language) -> list[str]:
             if weight <= 0:
                 continue  # most words
             start, seen = at, set()
-        if weight != 1 or (follows and word not in seen):
+        if weight != 1 or (follows and lowered[word] not in seen):
             score = max(0, score + weight)
-            seen.add(word)
+            seen.add(lowered[word])
         if score >= MIN_RUN and at - start + 1 >= MIN_RUN:
-            return [word for _, word in words[start : at + 1]]
+            return [lowered[word] for _, word in words[start : at + 1]]
     return []
 
 

@@ -110,8 +110,6 @@ class _Connection(asyncio.Protocol):
         if self._done is None or self._done.done():  # no request is waiting: the data answers nothing
             self.abort()
             return
-        if self._silence is not None:
-            self._silence.reschedule(asyncio.get_running_loop().time() + self._silence_seconds)
         try:
             response = self._reader.feed(data)
         except BrokenResponse as error:
@@ -119,6 +117,8 @@ class _Connection(asyncio.Protocol):
             return
         if response is not None:
             self._finish(response)
+        elif self._silence is not None:
+            self._silence.reschedule(asyncio.get_running_loop().time() + self._silence_seconds)
 
     def eof_received(self) -> None:
         """The server sends nothing more: the end of a body without a length, or of a response that is incomplete."""
