@@ -52,6 +52,20 @@ async def verified(env, url=URL, name=None, path=None):
     return await record(env, accepted.submission)
 
 
+async def submit_unchecked(env, stub, path):
+    """GitHub is down meanwhile, so that only the worker says what is wrong with it."""
+    stub.fail("any", "500")
+    accepted = await submit(env, path=path)
+    stub.fail("any", None)
+    return accepted
+
+
+async def verified_unchecked(env, stub, path):
+    accepted = await submit_unchecked(env, stub, path)
+    await processed(env, accepted.submission)
+    return await record(env, accepted.submission)
+
+
 async def record(env, submission):
     return await within(env, lambda: get_submission(submission.id))
 
@@ -91,17 +105,18 @@ async def test_new_commits_with_the_same_content_make_no_new_version(env, stub):
 @pytest.mark.parametrize("files", [{"README.md": "x"}, {"skills/pdf/SKILL.md": "# no front matter\n"}])
 async def test_what_was_rejected_has_the_same_verdict_until_a_new_commit(env, stub, files):
     repo = stub.repo("acme/skills", files)
-    rejected = await verified(env, path="skills/pdf")
+    rejected = await verified_unchecked(env, stub, "skills/pdf")
     assert (rejected.state, rejected.commit) == (State.REJECTED, repo.branches["main"])
-    again = await submit(env, path="skills/pdf")
-    assert (again.flag, again.submission) == ("duplicate", rejected)
+    with pytest.raises(Unprocessable, match=r"no SKILL\.md|SKILL\.md cannot be used"):
+        await submit(env, path="skills/pdf")
+    assert await record(env, rejected) == rejected
     repo.commit(PDF)
     assert (await verified(env, path="skills/pdf")).state == State.PUBLISHED
 
 
 async def test_an_unusable_skill_leaves_its_receipt_and_cannot_be_approved(env, stub):
     stub.repo("acme/skills", {"skills/pdf/SKILL.md": "# no front matter\n"})
-    rejected = await verified(env, path="skills/pdf")
+    rejected = await verified_unchecked(env, stub, "skills/pdf")
     receipt = await within(env, lambda: find_receipt(rejected))
     assert receipt.report.front_matter.errors
     assert "SKILL.md cannot be used" in rejected.reason
@@ -112,13 +127,13 @@ async def test_an_unusable_skill_leaves_its_receipt_and_cannot_be_approved(env, 
 
 async def test_what_was_rejected_is_queued_again_when_the_rules_change(env, stub):
     stub.repo("acme/skills", {"skills/pdf/SKILL.md": "# no front matter\n"})
-    rejected = await verified(env, path="skills/pdf")
+    rejected = await verified_unchecked(env, stub, "skills/pdf")
     bundle = an_unusable_bundle()
     upload = await within(env, lambda: intake.submit_bundle(bundle["name"], bundle["files"], None, None, None))
     await processed(env, upload.submission)
     rules_change(env, rejected)
     rules_change(env, upload.submission)
-    assert (await submit(env, path="skills/pdf")).flag == "requeued"
+    assert (await submit_unchecked(env, stub, "skills/pdf")).flag == "requeued"
     again = await within(env, lambda: intake.submit_bundle(bundle["name"], bundle["files"], None, None, None))
     assert (again.flag, again.upload_token) == ("requeued", None)
     check_invariants(env.kv)
@@ -229,6 +244,7 @@ async def test_what_the_blocklist_names_is_blocked_before_github_is_asked(env, s
     accepted = await submit(env, path="skills/pdf")
     banned = ("acme/skills/pdf", "steals keys", accepted.submission.source)
     await within(env, lambda: blocklist.add_block(blocklist.entry_for(*banned)))
+    stub.asked.clear()
     await processed(env, accepted.submission)
     after = await record(env, accepted.submission)
     assert (after.state, after.parked_by, after.attempts) == (State.BLOCKED, "blocklist", 0)

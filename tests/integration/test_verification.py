@@ -107,7 +107,13 @@ async def test_a_private_or_missing_repo_is_refused_alike(env, stub, make):
     make(stub)
     with pytest.raises(Unprocessable, match="could not find this repository, or it is private"):
         await submit(env)
-    after = await verified(env, path="skills/pdf")  # with a path, GitHub was not asked when it was accepted
+    with pytest.raises(Unprocessable, match="could not find this repository, or it is private"):
+        await submit(env, path="skills/pdf")
+    stub.fail("any", "500")
+    accepted = await submit(env, path="skills/pdf")
+    stub.fail("any", None)
+    await processed(env, accepted.submission)
+    after = await record(env, accepted.submission)
     assert (after.state, "or it is private" in after.reason) == (State.REJECTED, True)
 
 
@@ -115,8 +121,8 @@ async def test_a_private_or_missing_repo_is_refused_alike(env, stub, make):
 @pytest.mark.parametrize("fault", ["quota", "429", "429-after", "500", "reset", "truncated"])
 async def test_when_github_is_down_nothing_is_lost_and_no_attempt_is_used(env, stub, fault):
     stub.repo("acme/skills", THREE)
-    accepted = await submit(env, path="skills/pdf")
     stub.fail("any" if fault != "truncated" else "codeload", fault)
+    accepted = await submit(env, path="skills/pdf")
     env.queue.sent.clear()
     assert await processed(env, accepted.submission) == DONE
     after = await record(env, accepted.submission)
@@ -134,8 +140,8 @@ async def test_when_github_is_down_nothing_is_lost_and_no_attempt_is_used(env, s
 
 async def test_what_is_down_for_a_day_is_held_with_its_name(env, stub):
     stub.repo("acme/skills", THREE)
-    accepted = await submit(env, path="skills/pdf")
     stub.fail("any", "500")
+    accepted = await submit(env, path="skills/pdf")
     for _ in range(2000):
         await processed(env, accepted.submission)
         after = await record(env, accepted.submission)
@@ -422,5 +428,17 @@ async def test_a_submission_takes_at_most_eleven_requests_from_post_to_published
     assert (await record(env, sent)).state == State.PUBLISHED
     assert len(taken) <= 11, taken
     assert len(taken) == requests, taken  # what the README says
-    assert for_cache == ([] if is_upload else ["get", "put", "put"] * 2)
+    # The request asks GitHub three questions, of which each answer is stored; the worker reads what it stored.
+    asked, read = ["get", "put", "get", "put", "put", "get", "put", "put"], ["get", "get"]
+    assert for_cache == ([] if is_upload else [*asked, *read])
     assert len(env.kv.for_quota) == (0 if is_upload else 1)
+
+
+async def test_the_next_skill_of_a_repository_takes_six_requests_for_what_is_shared(stub):
+    stub.repo("acme/skills", THREE)
+    env = memory_env(RequestsKV, github_api_url=stub.url)
+    await verified(env, path="skills/pdf")
+    env.kv.for_cache.clear()
+    assert (await verified(env, path="skills/csv")).state == State.PUBLISHED
+    await env.github.close()
+    assert len(env.kv.for_cache) == 6  # what the README says
