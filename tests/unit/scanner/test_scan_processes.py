@@ -272,7 +272,8 @@ async def test_an_impatient_caller_waits_for_no_long_scan(hostile, monkeypatch):
     assert (await hostile.scan(GOOD, is_patient=False)).verdict == "PASS"
 
 
-async def test_no_more_processes_are_kept_than_a_batch_needs(hostile):
+async def test_no_more_processes_are_kept_than_a_batch_needs(hostile, monkeypatch):
+    monkeypatch.setattr(scan_runner, "MAX_START", timedelta(0))  # none waits for another's process
     await asyncio.gather(*(hostile.scan(GOOD) for _ in range(3)))
     await asyncio.gather(*(hostile.scan(LARGE_ONE) for _ in range(2)))
     assert [process.has_low_priority for process in hostile._idle] == [False, True, True]
