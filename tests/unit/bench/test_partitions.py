@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from bench import runbooks
 from bench.partitions import (
     PAGE,
     RESULTS,
@@ -82,3 +83,10 @@ def test_the_page_for_operators_shows_the_tables_of_the_last_run():
     assert with_tables(page, result) == page
     slower = [{**row, "units a second": 0} for row in result["families"]]
     assert with_tables(page, {**result, "families": slower}) != page
+
+
+def test_the_page_for_operators_shows_how_long_the_runbooks_took():
+    steps = json.loads(runbooks.RESULTS.read_text())["seconds"]
+    page = PAGE.read_text()
+    assert runbooks.with_table(page, steps) == page
+    assert runbooks.with_table(page, {**steps, "another": 1.0}) != page
