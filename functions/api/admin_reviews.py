@@ -9,7 +9,7 @@ from functions.api.admin_schemas import WithReason
 from functions.http.answer import Answer
 from functions.http.operations import operation
 from functions.http.request import Request
-from shared.access.audit import MAX_REASON
+from shared.access.audit import MAX_REASON, VISIBLE
 from shared.db import now
 from shared.evidence.review_store import get_review
 from shared.moderation import review_claims
@@ -23,7 +23,7 @@ class ClaimRequest(WithReason, kw_only=True, forbid_unknown_fields=True, rename=
 
 
 class NoteRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=VISIBLE)]
 
 
 class ReviewState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

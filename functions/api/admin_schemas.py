@@ -7,7 +7,7 @@ import msgspec
 
 from functions.api.blocklist import Entry
 from functions.api.submission_schemas import Cursor
-from shared.access.audit import MAX_REASON, AuditEntry
+from shared.access.audit import MAX_REASON, VISIBLE, AuditEntry
 from shared.marketplace.community import ReaderReport
 from shared.moderation.recount import Progress
 from shared.records.external_scans import Link
@@ -16,7 +16,7 @@ from shared.records.submissions import Rescue, State, SubmissionRow
 from shared.submissions.dead_letter_store import DeadLetter
 from shared.submissions.pause import Pause
 
-Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON, pattern=VISIBLE)]
 PageLimit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 BlockedFiles = Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]], msgspec.Meta(max_length=20)]
 MAX_LISTED_BODY = 1000  # characters of a dead letter's message in a list

@@ -19,7 +19,7 @@ from shared.records.owners import Owner
 from shared.storage.secret_store import AdminToken
 from shared.submissions.submission_store import get_submission
 
-PointReason = Annotated[str, Meta(min_length=1, max_length=appeals.MAX_WHY)]
+PointReason = Annotated[str, Meta(min_length=1, max_length=appeals.MAX_WHY, extra_json_schema={"pattern": r"\S"})]
 _ID = {"id": SubmissionId}
 
 

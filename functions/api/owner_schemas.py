@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from functions.api.admin_schemas import Reason
 from functions.api.submission_schemas import Cursor, RepoUrl, Slug
-from shared.access.audit import MAX_REASON
+from shared.access.audit import MAX_REASON, VISIBLE
 from shared.access.device_proofs import Device, OpenedDevice
 from shared.access.owners import MAX_LABEL, IssuedToken, OpenedChallenge, OwnerToken
 from shared.access.owners import PROOF_PATH as PROOF_PATH
@@ -55,7 +55,7 @@ class VersionOrSkill(_Sent, frozen=True):
 
 
 class DeprecateBody(_Sent, frozen=True):
-    sentence: Annotated[str, Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S", description="Shown to users.")]
+    sentence: Annotated[str, Meta(min_length=1, max_length=MAX_REASON, pattern=VISIBLE, description="Shown to users.")]
     successor: (
         Annotated[str, Meta(min_length=1, max_length=300, description="A skill that is published here.")] | None
     ) = None

@@ -90,7 +90,9 @@ class InstallsCounted(msgspec.Struct, frozen=True):
 
 class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     type: Literal["malicious", "misleading", "broken", "spam", "license", "other"]
-    description: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_DESCRIPTION)]
+    description: Annotated[  # the pattern is only described here: its refusal has a code of its own
+        str, msgspec.Meta(min_length=1, max_length=MAX_DESCRIPTION, extra_json_schema={"pattern": r"\S"})
+    ]
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):

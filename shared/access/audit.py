@@ -14,7 +14,9 @@ from shared.storage.kv import Key, Put, Query
 
 MAX_REASON = 500
 # Control characters, and those that change the direction of text: clients print reasons of owners in terminals.
-_UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+_UNSAFE_CHARACTERS = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_UNSAFE = re.compile(rf"[{_UNSAFE_CHARACTERS}\ud800-\udfff]")
+VISIBLE = rf"[^\s{_UNSAFE_CHARACTERS}]"  # a reason has at least one of these
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from functions.http.error_codes import CODES
 from functions.http.field_docs import UNKNOWN, find_undescribed
 from functions.http.operations import Operation
 from shared import errors
+from shared.access.audit import plain_line
 from tests.support.route_calls import FUNCTIONS, call
 
 ROOT = Path(__file__).parents[4]
@@ -60,6 +61,27 @@ def test_the_contract_describes_every_route_under_api():
     served = {route for function in FUNCTIONS for route in function.ROUTES if " /api/v1/" in route}
     assert {route for route in served if not route.endswith("{proxy+}")} <= described
     assert {skills.parse_skill_path("GET", "a/b/c/badge").route, "POST /api/v1/skills/installs"} <= described
+
+
+def texts_that_people_write():
+    """By schema and field, of bodies that are sent."""
+    needed = {"reason", "sentence", "why", "text", "description"}
+    for name, schema in contract()["components"]["schemas"].items():
+        for field, about in schema.get("properties", {}).items():
+            if field in needed and about.get("minLength") and name != "Concern":  # the judge writes it
+                yield f"{name}.{field}", about
+
+
+@pytest.mark.parametrize("blank", [" \n\u2003", "\b", "\x9d\x1a", "\u202e \u200f"])
+def test_the_schema_of_a_text_refuses_what_its_code_takes_for_none(blank):
+    """The code leaves control characters out before it looks whether anything was written."""
+    described = dict(texts_that_people_write())
+    assert {"WithReason.reason", "DeprecateBody.sentence", "NoteRequest.text"} <= set(described)
+    trimmed_only = {"SentPoint.why", "ReportBody.description"}
+    for name, about in described.items():
+        is_blank = not (blank.strip() if name in trimmed_only else plain_line(blank))
+        assert Draft202012Validator(about).is_valid(blank) != is_blank, name
+        assert Draft202012Validator(about).is_valid(f"{blank}a"), name
 
 
 def test_every_field_and_parameter_has_a_description():
