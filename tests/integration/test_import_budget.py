@@ -16,12 +16,12 @@ from bench.cold_start import EVENTS
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
     "submissions_api": 169,
-    "skills_api": 176,
+    "skills_api": 177,
     "registry": 168,
     "admin_api": 219,
     "owner_api": 220,
     "owner_pages": 238,
-    "webhooks": 155,
+    "webhooks": 156,
     "pages": 325,
     "admin_pages": 339,
     "consumer": 168,
