@@ -15,6 +15,26 @@ WITHOUT_RESOURCES = TRACE  # services that know no resources
 # What SAM would give by managed policies, for functions with a role of their own.
 OWN_ROLE = {"Logs": {"logs:CreateLogStream", "logs:PutLogEvents"}, "*": TRACE}
 
+CONSUMING = {  # both functions that scan what is submitted
+    "Table": READ | QUERY | WRITE | BATCH | CHECK,  # versions and history of what resembles blocked content
+    "Content": {"s3:ListBucket"},  # to be told that something is missing
+    "Content/content/*": {"s3:GetObject", "s3:PutObject"},
+    "Content/received/*": {"s3:GetObject", "s3:PutObject"},
+    "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
+    "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
+    "Content/github/*": CACHE,
+    "Content/dead-letters/*": {"s3:PutObject"},
+    "WebhookSecrets": {"secretsmanager:GetSecretValue"},
+    "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
+    "GitHubTokens": {"secretsmanager:GetSecretValue"},
+    # The chosen model alone; an inference profile spreads its calls over regions.
+    "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeModelId}": {"bedrock:InvokeModel"},
+    "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeFoundationModelId}": {"bedrock:InvokeModel"},
+    "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/${JudgeModelId}": {"bedrock:InvokeModel"},
+    **OWN_ROLE,
+}
+FROM_QUEUE = RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"}
+
 ALLOWED: dict[str, dict[str, set[str]]] = {
     "SubmissionsApi": {
         "Table": READ | QUERY | WRITE,
@@ -117,44 +137,11 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         "Secret": {"secretsmanager:GetSecretValue"},
     },
     "Consumer": {
-        "Table": READ | QUERY | WRITE | BATCH | CHECK,  # versions and history of what resembles blocked content
-        "Content": {"s3:ListBucket"},  # to be told that something is missing
-        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
-        "Content/received/*": {"s3:GetObject", "s3:PutObject"},
-        "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
-        "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
-        "Content/github/*": CACHE,
-        "Content/dead-letters/*": {"s3:PutObject"},
-        "SubmissionQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
+        **CONSUMING,
+        "SubmissionQueue": FROM_QUEUE,
         "LongScanQueue": {"sqs:SendMessage"},  # what takes long
-        "WebhookSecrets": {"secretsmanager:GetSecretValue"},
-        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
-        "GitHubTokens": {"secretsmanager:GetSecretValue"},
-        # The chosen model alone; an inference profile spreads its calls over regions.
-        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeModelId}": {"bedrock:InvokeModel"},
-        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeFoundationModelId}": {"bedrock:InvokeModel"},
-        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/${JudgeModelId}": {"bedrock:InvokeModel"},
-        **OWN_ROLE,
     },
-    "LongScans": {
-        "Table": READ | QUERY | WRITE | BATCH | CHECK,  # versions and history of what resembles blocked content
-        "Content": {"s3:ListBucket"},  # to be told that something is missing
-        "Content/content/*": {"s3:GetObject", "s3:PutObject"},
-        "Content/received/*": {"s3:GetObject", "s3:PutObject"},
-        "Content/artifact/*": {"s3:PutObject"},  # of a new version, before it is published
-        "ReceiptSecret": {"secretsmanager:GetSecretValue"},  # it publishes, so it signs receipts
-        "Content/github/*": CACHE,
-        "Content/dead-letters/*": {"s3:PutObject"},
-        "LongScanQueue": RECEIVE | {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
-        "WebhookSecrets": {"secretsmanager:GetSecretValue"},
-        "Secret": {"secretsmanager:GetSecretValue"},  # GitHub's token
-        "GitHubTokens": {"secretsmanager:GetSecretValue"},
-        # The chosen model alone; an inference profile spreads its calls over regions.
-        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeModelId}": {"bedrock:InvokeModel"},
-        "arn:${AWS::Partition}:bedrock:*::foundation-model/${JudgeFoundationModelId}": {"bedrock:InvokeModel"},
-        "arn:${AWS::Partition}:bedrock:*:${AWS::AccountId}:inference-profile/${JudgeModelId}": {"bedrock:InvokeModel"},
-        **OWN_ROLE,
-    },
+    "LongScans": {**CONSUMING, "LongScanQueue": FROM_QUEUE},
     "DeadLettersFunction": {
         "Table": {"dynamodb:GetItem"} | WRITE,
         "Content/dead-letters/*": {"s3:PutObject"},

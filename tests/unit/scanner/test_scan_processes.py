@@ -261,7 +261,6 @@ async def test_a_large_skill_is_scanned_with_a_low_priority_from_the_start(scan_
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == LOW_PRIORITY
 
 
-@pytest.mark.requirement("R46")
 async def test_an_impatient_caller_waits_for_no_long_scan(hostile, monkeypatch):
     monkeypatch.setattr("shared.scanner.scan_runner.LONG", 0.1)
     with pytest.raises(TakesLong):
