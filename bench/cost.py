@@ -51,10 +51,10 @@ PRICES = {
 }
 MEMORY_GB = 1.0
 # Lambda is charged for waiting too, assumed as 5 ms for DynamoDB and SQS and 25 ms for S3, one after the other: a
-# submission waits for 15 and 6 requests, a view for three round trips.
-WAITING_MS = {"submission": 15 * 5 + 6 * 25, "view": 3 * 5}
-# Assumed beside what is counted: a submission makes 4 SQS requests, 4 PUTs and 2 GETs, and 3 KB of logs.
-ASSUMED = {"SQS request": 4, "S3 PUT": 4, "S3 GET": 2, "log GB": 3e-6}
+# submission waits for 15 and 10 requests, a view for three round trips.
+WAITING_MS = {"submission": 15 * 5 + 10 * 25, "view": 3 * 5}
+# Assumed beside what is counted: a submission makes 4 SQS requests, 6 PUTs and 4 GETs, and 3 KB of logs.
+ASSUMED = {"SQS request": 4, "S3 PUT": 6, "S3 GET": 4, "log GB": 3e-6}
 
 
 def metered_env(**settings: Any) -> tuple[Env, MeteredDynamo]:
