@@ -45,7 +45,7 @@ MAX_START = timedelta(seconds=5)  # many start at once on a machine that was idl
 LEAST_CPU = 0.5  # seconds; less is not worth a second try
 LARGE = 100_000  # bytes of a skill whose scan is taken for a long one before it starts
 LONG = 0.4  # seconds of CPU time after which a scan is a long one, which gives way to others
-LOW_PRIORITY = 15  # a thirtieth of the share of others: thirty such scans at once take no more than one of them
+LOW_PRIORITY = 10  # about a tenth of the share of others; lower, and on a busy machine it would not end in time
 TICK = 0.02  # seconds between looks at a scan that is under way
 NOT_READ = "not read: the scan was stopped"
 
