@@ -63,9 +63,6 @@ async def queue(request: Request) -> Answer:
     )
     cursor = await make_cursor(listing.next_position, bound_to)
     selected = request.query.get("state") or "total"
-    total = None if q else listing.total
-    shown = min(ROWS, total or 0) if changed else len(listing.rows)
-    is_last = (total or 0) <= ROWS if changed else listing.next_position is None
     return page(
         request,
         "queue.html",
@@ -77,7 +74,7 @@ async def queue(request: Request) -> Answer:
         figures=views.figures(listing.stats),
         sparks=charts.sparks(hours),
         q=q,
-        summary=views.summary(paging.first_row(request), shown, total, is_last),
+        summary=_summary(request, listing, None if q else listing.total, is_update=bool(changed)),
         filters=views.filters(listing.stats, selected),
         rows=listing.rows,
         stale=set(listing.stale),
@@ -89,6 +86,13 @@ async def queue(request: Request) -> Answer:
         previous_url=paging.previous_url(request, ROWS),
         next_url=paging.next_url(request, cursor, len(listing.rows)),
     )
+
+
+def _summary(request: Request, listing: Listing, total: int | None, *, is_update: bool) -> str:
+    """An update has only the rows that changed, and is about the whole first page."""
+    shown = min(ROWS, total or 0) if is_update else len(listing.rows)
+    is_last = (total or 0) <= ROWS if is_update else listing.next_position is None
+    return views.summary(paging.first_row(request), shown, total, is_last)
 
 
 def _list_query(request: Request) -> ListQuery:
