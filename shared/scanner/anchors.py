@@ -40,6 +40,10 @@ ANCHORS = {
         r"|nix|nix-env|asdf|mise|brew|code|claude)"
         r"[ \t]|invoke-|start-bits|lwp-|ansible-)|\/dev\/(tcp|udp)\/"
     ),
+    "other source": (
+        r"\b(rustup_|nvm_|homebrew_|uv_|bun_|github|remote|deno_|pnpm_|volta_|fnm_|pyenv_|nix_|k3s_|cargo_|go_?proxy"
+        rf"|go_?lang_|mirror){_LETTER}{{0,200}}=|\binsteadof\b|\bgit_config_"
+    ),
     "runs output": (
         rf"\|{_SPACE}{{0,8}}(sudo{_SPACE}|[\w.\/\x80-\xff]{{0,200}}{_SHELL}\b|[\w.\/\x80-\xff]{{200}}|{_SPACE}{{8}})"
         rf"|\b(eval|source|{_SHELL})\b[^\n]{{0,80}}(\$\(|<\(|`)"

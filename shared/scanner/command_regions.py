@@ -19,6 +19,9 @@ class Region(NamedTuple):
     text: str
 
 
+NEXT_LINES = 5  # a list of steps: what one downloads, the next ones start
+
+
 def command_regions(layout: TextLayout, lines: Iterable[int]) -> Iterator[Region]:
     """Text that may be commands. Of strings and inline code only those in `lines`."""
     if isinstance(layout, MarkdownLayout):
@@ -31,7 +34,11 @@ def command_regions(layout: TextLayout, lines: Iterable[int]) -> Iterator[Region
     else:
         yield Region(1, 0, "\n".join(layout.lines))
         return
-    for line in lines:
+    for line in _with_next(lines, len(layout.lines)):
         for match in pattern.finditer(layout.lines[line - 1][:MAX_LINE]):
             group = match.lastindex or 0
             yield Region(line, match.start(group) + 1, match.group(group))
+
+
+def _with_next(lines: Iterable[int], last: int) -> list[int]:
+    return sorted({number for line in lines for number in range(line, min(line + NEXT_LINES, last) + 1)})

@@ -1,5 +1,5 @@
-"""The context of a match. In a script or a fenced block only a comment excuses, by the language's own syntax; in prose
-a warning or a table makes a match a description. Text hidden from people is read by agents, so it always counts."""
+"""The context of a match. In code only a comment excuses, by the language's own syntax; in prose a warning, a table or
+a statement makes a match a description. Text hidden from people is read by agents, so it always counts."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -12,16 +12,17 @@ import msgspec
 
 from shared.scanner.cues import (
     BAD_EXAMPLE,
-    FORBIDS,
     MARKS,
     NO_WARNING,
     ROWS_BELOW,
-    RUN,
     TEACHING_HEADING,
     TO_DO,
     UNSHOWN_QUOTE,
     WARNING,
     WEAK_HEADING,
+    instructs_to_run,
+    is_searched_for,
+    states_something,
     table_is_ordered,
 )
 from shared.scanner.hidden_comments import hidden_lines
@@ -41,6 +42,7 @@ SHELL_FENCES |= {"powershell", "ps1", "pwsh", "ps", "bat", "batch", "dos", "comm
 CONFIG_FENCES = {"json", "jsonc", "json5", "yaml", "yml", "toml", "ini", "xml", "plist", "env", "dotenv", "properties"}
 # These may hold commands or prose, so rules for both apply.
 PLAIN_FENCES = {"", "text", "txt", "plaintext", "plain", "markdown", "md", "prompt", "log", "output", "diff"}
+PIP_OPTIONS = re.compile(r"(?:^|/)[\w.-]{0,40}(?:requirements|constraints)[\w.-]{0,40}\.(?:txt|in)\Z")
 
 COMMAND = frozenset({"command"})
 CODE = frozenset({"code"})
@@ -48,6 +50,7 @@ CONFIG = frozenset({"config"})
 PROSE = frozenset({"prose"})
 PLAIN = frozenset({"command", "prose"})
 HIDDEN = frozenset({"hidden"})
+DECODED = frozenset({"hidden", "decoded"})  # an encoded text, whatever it turns out to be
 ANY = COMMAND | CODE | CONFIG | PROSE
 
 FENCE = re.compile(r"^ {0,12}(?:[-*+]\s+|\d+[.)]\s+)?(?:>\s*)?(`{3,}|~{3,})\s*\{?\.?([\w+-]*)")
@@ -59,10 +62,6 @@ BAD_MARK = re.compile(rf"[\s\-*+>\d.)]*{MARKS}")
 LIST_ITEM = re.compile(r"\s*(?:[-*+>]|\d+[.)])\s")  # or a line of a quotation
 QUOTES = tuple("\"'“”‘’«»")
 BULLET = re.compile(r"\s*(?:[-*+•]|\[[ x]\])\s")
-SEARCH = re.compile(
-    r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*(?:--pre|--pager|--open|--host|-O))[^|;&`$<>'\"\n]*'[^'\n]*"
-)
-SEARCH_END = re.compile(r"[^'\n]*'[^|;&`$<>'\"\n]*")
 TICK = re.compile("`")
 LOOK_BACK = 3
 WINDOW = 1000  # characters before a match that say how it is meant: enough for a sentence, whatever the line is
@@ -113,6 +112,8 @@ def text_layout_for(
     if run_as_commands:
         return CommandsLayout(text, original)
     lowered = path.lower()
+    if PIP_OPTIONS.search(lowered):
+        return ScriptLayout(text, original, lowered, starts_programs)
     if lowered.endswith(MARKDOWN) or lowered.endswith((".txt", ".rst", ".adoc")):
         return MarkdownLayout(text, original, PurePosixPath(lowered).name == "skill.md")
     return ScriptLayout(text, original, lowered, starts_programs)
@@ -171,7 +172,7 @@ class ScriptLayout(TextLayout):
                 return Place(self.kinds)
             return Place(self.kinds, Excuse.COMMENT, quoted=_is_quoted(self._before(span)))
         if self._language == "shell" and self._syntax.is_string(span, self.lines):
-            searched = is_searched_for(self.lines[span.line - 1], span)
+            searched = span.line == span.end_line and is_searched_for(self.lines[span.line - 1], span.column - 1)
             return Place(self.kinds, Excuse.COMMENT if searched else Excuse.NONE)
         if self._is_document:
             return Place(self.kinds, quoted=_is_quoted(self._before(span)))
@@ -233,7 +234,8 @@ class MarkdownLayout(TextLayout):
         warned = block.documented and not self._is_skill_page
         if syntax.is_comment(span, self.lines):
             return Place(block.kinds, Excuse.COMMENT, warned or _is_quoted(before), instructs_to_run(before))
-        if block.language == "shell" and syntax.is_string(span, self.lines) and is_searched_for(text, span):
+        is_argument = block.language == "shell" and span.line == span.end_line and syntax.is_string(span, self.lines)
+        if is_argument and is_searched_for(text, span.column - 1):
             return Place(block.kinds, Excuse.COMMENT)
         if block.kinds == PLAIN and BULLET.match(text[:200]):
             return self._in_prose(block, text, span.line, span.column)  # no shell runs a line that begins like this
@@ -266,12 +268,21 @@ class MarkdownLayout(TextLayout):
         is_open = bool(leads_in_orders) and (in_code or block.fence) and self._is_skill_page and not itself
         is_open = is_open or (in_table and table_is_ordered(self.lines[line : line + ROWS_BELOW]))
         excuse = Excuse.HEADING if is_open else Excuse.WORDS
+        is_mentioned = in_code and not in_table and self._is_mentioned(clause, line)
         return Place(
             (COMMAND if in_code else PROSE) | PROSE,
-            excuse if around or itself else Excuse.NONE,
+            excuse if around or itself or is_mentioned else Excuse.NONE,
             quoted=in_code or _is_quoted(before),
             is_instructed=instructs_to_run(clause),
         )
+
+    def _is_mentioned(self, clause: str, line: int) -> bool:
+        """Inline code in a statement about something, whose beginning is on this line."""
+        if not states_something(clause):
+            return False
+        text, above = self.lines[line - 1][:WINDOW], self.lines[line - 2].rstrip() if line > 1 else ""
+        begins_here = not text.startswith(clause) or bool(LIST_ITEM.match(text))
+        return begins_here or not above or above.endswith((".", "!", "?", ":", "---", "```")) or above.startswith("#")
 
     def _head_of_table(self, line: int) -> str:
         first = next((at for at in range(line, max(1, line - 40), -1) if not _is_table_row(self.lines[at - 2])), line)
@@ -351,20 +362,6 @@ def _lead_in_warns(lines: list[str], fence_line: int) -> bool:
     return any(BAD_EXAMPLE.search(text[:400]) for text in above[-2:])
 
 
-def instructs_to_run(before: str) -> bool:
-    """The words before a command ask for it to be run, and do not forbid it."""
-    orders = [match.start() for match in RUN.finditer(before)]
-    return bool(orders) and not FORBIDS.search(before[max(0, orders[-1] - 30) : orders[-1]])
-
-
-def is_searched_for(text: str, span: Span) -> bool:
-    """The match is the quoted argument of a command that does nothing but search for it."""
-    if len(text) > WINDOW:
-        return False
-    before, rest = text[: span.column - 1], text[span.column - 1 :]
-    return span.line == span.end_line and bool(SEARCH.fullmatch(before) and SEARCH_END.fullmatch(rest))
-
-
 def _is_table_row(text: str) -> bool:
     stripped = text.strip()
     return stripped.startswith("|") and stripped.count("|") >= 3
@@ -384,7 +381,7 @@ def _kinds_of_fence(language: str) -> frozenset[str]:
 
 
 def _kinds_of_file(path: str, text: str) -> frozenset[str]:
-    if path.endswith(SHELL_FILES):
+    if path.endswith(SHELL_FILES) or PIP_OPTIONS.search(path):
         return COMMAND
     if path.endswith(CODE_FILES):
         return CODE

@@ -68,6 +68,18 @@ FORBIDS = re.compile(
     r"|would|can|may|tries to|attempts? to|trying to|tricks?|if|when|that|which|who)\b[^.;:!?]{0,30}$",
     re.IGNORECASE,
 )
+# A statement begins with its subject, an order with its verb.
+SUBJECT = re.compile(
+    r"[\s>*_+-]{0,12}(?:\d{1,3}[.)]\s)?[*_]{0,2}(?:the|an?|this|that|these|those|it|they|we|he|she|there|some|many|most"
+    r"|each|every|all|any|both|another|one|its|their|typical|common|known|[a-z]{2,20}[^\Ws]s)\s",
+    re.IGNORECASE,
+)
+# ... unless the reader is in it, or what the reader has to do.
+ADDRESSES = re.compile(
+    r"\b(?:you|your|yours|agents?|assistants?|claude|must|should|shall|will|needs?|ha(?:ve|s) to|required|then"
+    r"|please)\b",
+    re.IGNORECASE,
+)
 # A script that reads its own text may run its own comments.
 _READS_ITSELF = re.compile(
     r"\b(?:sed|grep|awk|tail|head|cat|cut|tac|tr|source|bash|sh|perl|python3?)\b[^\n]{0,80}(?:\$0|\$\{0|BASH_SOURCE)"
@@ -75,6 +87,11 @@ _READS_ITSELF = re.compile(
     r"|(?:open|read\w{0,12}|Path)\(\s?(?:__file__|__filename|\$0|sys\.argv\[0\])|\.\./__file__|tokenize\."
 )
 READS_ITSELF = AnchoredPattern("reads itself", _READS_ITSELF)
+# The quoted argument of a lone search, around a match.
+SEARCH = re.compile(
+    r"\s*(?:git )?(?:[ef]?grep|rg|ag) (?![^'\n]*(?:--pre|--pager|--open|--host|-O))[^|;&`$<>'\"\n]*'[^'\n]*"
+)
+SEARCH_END = re.compile(r"[^'\n]*'[^|;&`$<>'\"\n]*")
 # A shell script that may run what another command prints.
 RUNS_OUTPUT = re.compile(
     r"\|\s*(?:sudo\s+)?(?:[\w./]*/)?(?:ba|z|da|k|a|fi)?sh\b|\b(?:eval|source)\b|<\(|(?:^|[;&|])[ \t]{0,8}\.[ \t]",
@@ -110,3 +127,21 @@ UNSHOWN_QUOTE = re.compile(r"(?:\]\([^()\s]{1,300}\s{1,9}|<[a-z][^<>]{0,300}=)[\
 def table_is_ordered(lines: list[str]) -> bool:
     """The page has its reader run what is in a table above."""
     return any(TABLE_ORDERED.search(line[:1000]) for line in lines)
+
+
+def instructs_to_run(before: str) -> bool:
+    """The words before a command ask for it to be run, and do not forbid it."""
+    orders = [match.start() for match in RUN.finditer(before)]
+    return bool(orders) and not FORBIDS.search(before[max(0, orders[-1] - 30) : orders[-1]])
+
+
+def states_something(clause: str) -> bool:
+    """The words before inline code have a subject, and neither the reader nor an order in them."""
+    return bool(SUBJECT.match(clause)) and not (ADDRESSES.search(clause) or RUN.search(clause) or ":" in clause)
+
+
+def is_searched_for(text: str, start: int) -> bool:
+    """The match is the quoted argument of a command that does nothing but search for it."""
+    if len(text) > 1000:
+        return False
+    return bool(SEARCH.fullmatch(text[:start]) and SEARCH_END.fullmatch(text[start:]))

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 
 from shared.scanner import hidden_text
-from shared.scanner.context import HIDDEN
 from shared.scanner.hosts import ADDRESS, Host, HostKind, SkillIdentity, find_host
 from shared.scanner.matching import Hit, TextFile
 
@@ -27,6 +26,12 @@ DOWNLOADS = re.compile(
 )
 # What a page that is only read is called.
 PAGES = re.compile(r"\b(?:docs?|documentation|guide|readme|api|reference|learn|blog|example)\b", re.IGNORECASE)
+# A sentence of its own that leads to a page to read: nobody listens there.
+REFERENCE = re.compile(
+    r"(?<=[.!?)])\s{1,4}\(?(?:see|refer to|read more|learn more|for (?:more|details)|more (?:at|in|on|about)|details)\b"
+    r"[^.!?\n]{0,200}https?://[^\s)\]>\"'`]{4,300}",
+    re.IGNORECASE,
+)
 SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。！？]|\n\s*\n|\n\s*(?:[-*+>#|]|\d{1,3}[.)])\s")
 MARKUP = re.compile(r"^[\s>*_`~#|\-+•\[\]x()\d.:✅☑✔⚠️🔴❗️‼️📌🚨ℹ️]+")
 # What may stand before the verb of an order.
@@ -52,7 +57,7 @@ NO_ORDER = re.compile(
 
 def find_directives(hits: Iterable[Hit], texts: Iterable[TextFile], skill: SkillIdentity) -> list[Hit]:
     """The hits of directive rules that are orders, with the listener that their rule asks for."""
-    candidates = [hit for hit in hits if hit.rule.is_directive and (hit.live or hit.place.kinds == HIDDEN)]
+    candidates = [hit for hit in hits if hit.rule.is_directive and (hit.live or "hidden" in hit.place.kinds)]
     if not candidates:
         return []
     paths = {hit.path for hit in candidates}
@@ -90,7 +95,7 @@ def is_stranger(host: Host) -> bool:
 
 def _listeners(hit: Hit, lines: list[str], skill: SkillIdentity) -> list[Host]:
     """The hosts of the addresses in the sentence, and below it when it announces one."""
-    text = _sentence_from(lines, hit.line, hit.column)
+    text = REFERENCE.sub("", _sentence_from(lines, hit.line, hit.column))
     hosts = [find_host(match.group(), skill) for match in ADDRESS.finditer(text)]
     hosts += [find_host(match.group(1), skill) for match in MAIL.finditer(text)]
     return [host for host in hosts if host is not None]

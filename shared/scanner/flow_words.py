@@ -61,7 +61,17 @@ SOURCE_WORDS = (
 # The same as they are written: the marks around them say what they do.
 DUMPS = (
     *("env |", "env|", "(env)", "env >", "env>", "\nenv\n", "`env`", "set |", "(set)", "set >", "history |"),
-    *("(history)", "history >", "\nhistory\n", "item env:", "gci env:", "dir env:", "ls env:", "env\nenv"),
+    *(
+        "tojson(secrets",
+        "(history)",
+        "history >",
+        "\nhistory\n",
+        "item env:",
+        "gci env:",
+        "dir env:",
+        "ls env:",
+        "env\nenv",
+    ),
     *("env --null", "env -0"),
 )
 SECRET_NAMES = (

@@ -12,7 +12,7 @@ import msgspec
 import yara_x
 
 from shared.scanner import decoding, hidden_text
-from shared.scanner.context import HIDDEN, Excuse, MarkdownLayout, Place, TextLayout, text_layout_for
+from shared.scanner.context import DECODED, Excuse, MarkdownLayout, Place, TextLayout, text_layout_for
 from shared.scanner.file_text import unusual
 from shared.scanner.pack import (
     Rule,
@@ -274,7 +274,7 @@ def _hits_in_blob(file: TextFile, blob: decoding.Decoded, deadline: Deadline) ->
             command=blob.line,
             text=_matched_text(lines.data, match),
             excerpt=f"{blob.encoding} of: {excerpt_of(' '.join(text[:1000].split()), 1)}",
-            place=Place(HIDDEN, around.excuse),
+            place=Place(DECODED, around.excuse),
         )
         for match in _matches(commands, commands.data, deadline)
         if not trusted.excuse(rules[match.rule], match)
@@ -389,7 +389,7 @@ def _scanner_of_this_thread(load: Callable[[], yara_x.Rules]) -> yara_x.Scanner:
 
 
 def _counts(rule: Rule, place: Place) -> bool:
-    return place.kinds == HIDDEN or bool(place.kinds.intersection(rule.where))
+    return bool(place.kinds.intersection(rule.where)) or ("hidden" in place.kinds and rule.where != ("decoded",))
 
 
 def excerpt_of(line: str, column: int) -> str:

@@ -1,7 +1,7 @@
 """Scripts that SKILL.md has run and the skill does not ship: what will run is decided later, by another."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -45,22 +45,19 @@ def find_missing_on_pages(
     pages: Iterable[tuple[str, str]], paths: Collection[str]
 ) -> Iterator[tuple[str, MissingScript]]:
     """On SKILL.md and the pages that it leads to, each of which may make what a later one runs."""
-    made: set[str] | None = None
-    before: str | None = None
+    before: list[str] = []
     for path, text in pages:
-        if before is not None:
-            made = (made or set()) | _made_at(before).keys()
-        yield from ((path, one) for one in find_missing_scripts(text, paths, made))
-        before = text
+        yield from ((path, one) for one in find_missing_scripts(text, paths, before))
+        before.append(text)
 
 
-def find_missing_scripts(page: str, paths: Collection[str], made: Collection[str] | None = None) -> list[MissingScript]:
-    """`paths`: of all files of the skill. `made`: what the pages that lead to this one make; None: it is the first."""
+def find_missing_scripts(page: str, paths: Collection[str], before: Sequence[str] = ()) -> list[MissingScript]:
+    """`paths`: of all files of the skill. `before`: the pages that lead to this one, which may make what it runs."""
     if "." not in page or not (found := list(RUNS.finditer(page))):
         return []
     shipped = {PurePosixPath(path).name.lower() for path in paths}
     has_scripts = any(PROGRAM_NAME.search(name) for name in shipped)
-    promised = made is None and not has_scripts and SHIPS.search(page) is not None
+    promised = not before and not has_scripts and SHIPS.search(page) is not None
     made_at: dict[str, int] | None = None
     missing: dict[str, MissingScript] = {}
     line, counted = 1, 0
@@ -68,7 +65,9 @@ def find_missing_scripts(page: str, paths: Collection[str], made: Collection[str
         written = match.group(1) or match.group(2)
         name = PurePosixPath(written).name
         is_own = bool(OWN_FOLDER.match(written)) or written.removeprefix("./").startswith("scripts/")
-        if name in missing or name.lower() in shipped or name in (made or ()) or not (is_own or promised):
+        if name in missing or name.lower() in shipped or not (is_own or promised):
+            continue
+        if any(name in text and name in _made_at(text) for text in before):
             continue
         made_at = _made_at(page) if made_at is None else made_at
         if made_at.get(name, len(page)) < match.start():

@@ -6,6 +6,8 @@ that sends the request somewhere else. What is not understood is not trusted.
 
 import re
 
+from shared.scanner.anchored import AnchoredPattern
+
 LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "host.docker.internal"})  # noqa: S104 - compared, never bound
 ADDRESS = re.compile(r"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]{0,20})?://[^\s\"'`<>|)\]},;*]*", re.IGNORECASE)
 # An address without a scheme: a host with a path or a port, or a number. File names have neither.
@@ -22,13 +24,14 @@ REDIRECTING = re.compile(
     re.IGNORECASE,
 )
 # Settings that make an installer fetch from another place than its own, wherever in the file they stand.
-OTHER_SOURCE = re.compile(
+_OTHER_SOURCE = re.compile(
     r"\b(?:RUSTUP_(?:UPDATE_ROOT|DIST_SERVER)|NVM_(?:SOURCE|NODEJS_ORG_MIRROR)|HOMEBREW_\w{1,40}|UV_\w{1,40}|BUN_\w{1,40}"
     r"|GITHUB(?:_\w{1,20})?|REMOTE|DENO_\w{1,40}|PNPM_\w{1,40}|VOLTA_\w{1,40}|FNM_\w{1,40}|PYENV_\w{1,40}|NIX_\w{1,40}|K3S_\w{1,40}"
     r"|CARGO_\w{1,40}|GO_?(?:PROXY|LANG_\w{1,20})|MIRROR(?:_\w{1,20})?)=[\"']?\w{2,10}(?:://|@)"
     r"|\binsteadOf\b|\bGIT_CONFIG_\w{1,20}=",
     re.IGNORECASE,
 )
+OTHER_SOURCE = AnchoredPattern("other source", _OTHER_SOURCE)
 FETCHER = re.compile(
     r"(?<![\w./-])(?:curl|wget|aria2c|iwr|irm|invoke-webrequest|invoke-restmethod)(?:\.exe)?(?=\s)", re.IGNORECASE
 )

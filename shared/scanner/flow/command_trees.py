@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from shared.scanner.flow.command_lines import ListedCommand, as_command, of_toml_lines, of_yaml_lines
+from shared.scanner.flow.sources import PIPELINE_SECRETS
 
 MAX_NESTING = 40
 MAX_YAML = 100_000
@@ -41,7 +42,10 @@ _SHOWN = tuple(f'"{key}' for key in ("command", "scripts", "tasks", "hooks", "cm
 _SHOWN += ('"bash', '"shell', 'Command"', 'Helper"', '"lint-staged')
 _C_OPTION = re.compile(r"-[a-z]{0,4}c\Z")
 _ASSIGNABLE = re.compile(r"[\w${}./:@ -]{1,300}\Z")
-_REFERENCE = re.compile(r"\$\{\{\s{0,5}(?:secrets|env|vars)\.(\w{1,80})\s{0,5}\}\}")
+# A variable of a pipeline, or `toJSON(secrets)`: all its secrets at once.
+_REFERENCE = re.compile(
+    r"\$\{\{\s{0,5}(?:toJSON\(\s{0,5}(?=secrets\b)|(?:secrets|env|vars)\.)(\w{1,80})\s{0,5}\)?\s{0,5}\}\}"
+)
 # A string, closed or not, and the comments of JSON as editors write it.
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?')
 _LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[}\]])')
@@ -204,9 +208,14 @@ def _variables(node: Any) -> Iterator[_FoundCommand]:
         pairs = list(node.items() if isinstance(node, dict) else node if isinstance(node, tuple) else ())
     for name, value in pairs:
         if isinstance(name, str) and isinstance(value, str) and "$" in value and name.isidentifier():
-            plain = _REFERENCE.sub(r"${\1}", value)
+            plain = with_variables(value)
             if _ASSIGNABLE.match(plain):
                 yield _FoundCommand(value, f'export {name}="{plain}"')
+
+
+def with_variables(text: str) -> str:
+    """The expressions of a pipeline as variables of the shell."""
+    return _REFERENCE.sub(lambda found: f"${{{PIPELINE_SECRETS if found[1] == 'secrets' else found[1]}}}", text)
 
 
 _END = object()

@@ -4,7 +4,6 @@ One table says which reader a name has. `command_trees.py` reads what is a tree 
 what is lines. What a reader yields is followed as one session of the shell, or in the language that the file names.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import PurePosixPath
@@ -20,13 +19,12 @@ from shared.scanner.flow.command_lines import (
     of_settings,
     whole,
 )
-from shared.scanner.flow.command_trees import may_hold_commands, of_json, of_toml, of_yaml
+from shared.scanner.flow.command_trees import may_hold_commands, of_json, of_toml, of_yaml, with_variables
 from shared.scanner.flow.shell import Shell
 from shared.scanner.flow.tracker import Script, Tracker
 from shared.scanner.flow.values import UNKNOWN, Value
 
 MAX_COMMANDS = 200
-_SECRET = re.compile(r"\$\{\{\s{0,5}(?:secrets|env|vars)\.(\w{1,80})\s{0,5}\}\}")
 Reader = Callable[[str], Iterator[ListedCommand]]
 _NAMES: tuple[tuple[Reader, str], ...] = (
     (of_makefile, "makefile gnumakefile justfile .justfile"),
@@ -61,7 +59,7 @@ def follow_project_file(script: Script, tracker: Tracker) -> Value:
     reader = _reader_of(script.path)
     shell = Shell(script.path, tracker)
     for command in islice(reader(script.text) if reader else (), MAX_COMMANDS):
-        text = _SECRET.sub(r"${\1}", command.text)
+        text = with_variables(command.text)
         if command.language:
             program = Script(path=script.path, text=text, first_line=command.line, language=command.language)
             tracker.interpret(program)

@@ -22,12 +22,15 @@ _NOT_SECRET = re.compile(
 _SIGNS = frozenset({"jwt", "session", "cookie", "signing", "encryption", "master", "hmac", "private"})
 # The front end names of the whole environment.
 ENVIRONMENT = Source(SourceKind.ENVIRONMENT, "all environment variables")
+PIPELINE_SECRETS = "ALL_SECRETS_OF_THE_PIPELINE"  # the variable that stands for `toJSON(secrets)`
 
 
 def variable_source(name: str) -> Source | None:
     """An environment variable that is named like a secret."""
     if len(name) > 80:
         return None
+    if name == PIPELINE_SECRETS:
+        return Source(SourceKind.ENVIRONMENT, "all secrets of the pipeline")
     lowered = name.lower()
     if not _SECRET_WORD.search(lowered) or _NOT_SECRET.search(lowered):
         return None

@@ -11,6 +11,7 @@ from shared.scanner.cues import READS_ITSELF, STARTS_PROGRAMS
 from shared.scanner.flow_words import WORD_LISTS
 from shared.scanner.missing_scripts import RUNS
 from shared.scanner.remote_runs import _REDEFINITION, _REMOTE_TOOL
+from shared.scanner.trust import OTHER_SOURCE
 from shared.scanner.used_files import _LINES_THAT_RUN_FILES, _NAME, _RUNS_PRINTED, _names_in
 
 SEARCHED = {
@@ -20,12 +21,13 @@ SEARCHED = {
     "remote word": _REMOTE_TOOL,
     "runs output": _RUNS_PRINTED,
     "runs script": RUNS,
+    "other source": OTHER_SOURCE,
 }
 WORDS = """
 exec eval( system execute popen2 spawn compile shell subprocess pty vm Function( Command( import from __dict__ vars(
 sed cat bash sh zsh python3 python node source . ./ /usr/bin/ sudo curl wget tar alias= function alias hash -p PATH=
 $0 ${0 BASH_SOURCE $( <( ` | ; & ( ) { < > __doc__ open( __file__ a.sh b.py setup.mjs -x chmod +x tmp /tmp HTTPS_PROXY=
-git invoke-x lwp- /dev/tcp/ nc npx
+git invoke-x lwp- /dev/tcp/ nc npx insteadOf GIT_CONFIG_X= MIRROR=http:// REMOTE="git@ UV_INDEX=https://
 """
 SPACES = (" ", " ", " ", "\n", "\t", "", "", "\u00a0", "\u3000", "é", "—", "🙂", "\r\n", "\ud800")
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shared.scanner.command_regions import Region
 from shared.scanner.directives import before_in_sentence, find_directives, is_order
 from shared.scanner.file_text import text_of, unix_lines
 from shared.scanner.flow import FRONT_ENDS, follow
@@ -17,6 +18,7 @@ from shared.scanner.hosts import find_host, hosts_in, identity_of, secret_belong
 from shared.scanner.languages import find_unread_prose
 from shared.scanner.matching import Deadline, TextFile, TooManyMatches, find_hits
 from shared.scanner.missing_scripts import find_missing_scripts
+from shared.scanner.remote_runs import CommandReader
 from tests.support.growth import grows_too_fast
 
 GROWTH, MOST = 8, 12
@@ -91,6 +93,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "hosts": read_hosts,
     "directives": read_directives,
     "languages": lambda text: find_unread_prose([TextFile("SKILL.md", text, text)]),
+    "commands": lambda text: CommandReader().read(Region(1, 0, text), reads_all=True),
     "missing scripts": lambda text: find_missing_scripts(text, ["SKILL.md"]),
 }
 # What opens something and never closes it, and what is one token, however long.

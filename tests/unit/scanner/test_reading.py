@@ -318,3 +318,11 @@ def test_a_pdf_whose_font_does_not_say_what_its_numbers_are_is_incomplete() -> N
     mapped, unmapped = pdf(drawn("0001"), font % "/ToUnicode 6 0 R "), pdf(drawn("0001"), font % "")
     assert not scan({"a.pdf": mapped}).incomplete
     assert "letters" in scan({"a.pdf": unmapped}).incomplete[0]
+
+
+def test_the_options_in_a_list_of_requirements_are_options_of_pip() -> None:
+    options = "notes==1\n--extra-index-url https://pkgs.fast-notes.dev/simple\n"
+    for path, found in (("requirements-dev.txt", True), ("notes.txt", False)):
+        files = {"SKILL.md": b"---\nname: a\ndescription: b\n---\nText.\n", path: options.encode()}
+        rules = {finding.rule for finding in scan_skill(files).findings}
+        assert ("SC-REGISTRY" in rules) is found
