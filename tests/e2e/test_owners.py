@@ -152,7 +152,7 @@ def proven(page, platform, github) -> None:
     """The whole way on the pages: challenge, a commit on the default branch, proof."""
     page.goto(f"{platform.url}/owner")
     page.fill("#repoUrl", f"https://github.com/{REPO}")
-    page.click("button:text('Prove by a file')")
+    page.click("button:text('Prove with a file')")
     word = page.locator("#proof-word").inner_text()
     page.click("button:text('Check and sign in')")
     expect(page.locator(".banner.problem")).to_contain_text("There is no file")
@@ -170,7 +170,7 @@ def test_signing_in_with_github_shows_the_code_and_where_to_enter_it(browser, pl
     expect(page.locator("#user-code")).to_have_text("WDJB-MJHT")
     assert page.get_by_role("link", name="/login/device").get_attribute("href") == f"{github.url}/login/device"
     page.click("button:text('Continue')")
-    expect(page.locator(".banner.problem")).to_contain_text("too soon")
+    expect(page.locator(".banner.problem")).to_contain_text("Too soon")
     expect(page.locator("#user-code")).to_have_text("WDJB-MJHT")
 
 

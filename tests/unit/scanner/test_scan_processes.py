@@ -46,6 +46,13 @@ def hostile():
     processes.close()
 
 
+@pytest.fixture
+def children():
+    """Those of this test: other tests of the same process leave some."""
+    before = all_children()
+    return lambda: [pid for pid in all_children() if pid not in before]
+
+
 @pytest.fixture(params=["threads", "processes"])
 def scans(request, scan_processes):
     """The contract: what the rest of the platform relies on, whichever it is given."""
@@ -168,14 +175,14 @@ async def test_a_scan_without_a_waiting_caller_ends(hostile):
     assert not process.is_alive
 
 
-async def test_short_scans_at_one_moment_share_a_process(scan_processes, monkeypatch):
+async def test_short_scans_at_one_moment_share_a_process(scan_processes, children, monkeypatch):
     monkeypatch.setattr(scan_runner, "MAX_WAIT", timedelta(seconds=60))
     reports = await asyncio.gather(*(scan_processes.scan({**GOOD, f"{n}.txt": b"%d" % n}) for n in range(6)))
     assert len({report.receipt.content_hash for report in reports}) == 6
     assert len(scan_processes._idle) == len(children()) == 1
 
 
-async def test_a_scan_starts_no_process_while_another_one_starts(hostile, monkeypatch):
+async def test_a_scan_starts_no_process_while_another_one_starts(hostile, children, monkeypatch):
     waits = []
 
     def short(limit):
@@ -261,7 +268,7 @@ async def test_a_large_skill_is_scanned_with_a_low_priority_from_the_start(scan_
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == LOW_PRIORITY
 
 
-async def test_an_impatient_caller_waits_for_no_long_scan(hostile, monkeypatch):
+async def test_an_impatient_caller_waits_for_no_long_scan(hostile, children, monkeypatch):
     monkeypatch.setattr("shared.scanner.scan_runner.LONG", 0.1)
     with pytest.raises(TakesLong):
         await hostile.scan(LARGE_ONE, is_patient=False)
@@ -271,7 +278,7 @@ async def test_an_impatient_caller_waits_for_no_long_scan(hostile, monkeypatch):
     assert (await hostile.scan(GOOD, is_patient=False)).verdict == "PASS"
 
 
-async def test_no_more_processes_are_kept_than_a_batch_needs(hostile, monkeypatch):
+async def test_no_more_processes_are_kept_than_a_batch_needs(hostile, children, monkeypatch):
     monkeypatch.setattr(scan_runner, "MAX_START", timedelta(0))  # none waits for another's process
     await asyncio.gather(*(hostile.scan(GOOD) for _ in range(3)))
     await asyncio.gather(*(hostile.scan(LARGE_ONE) for _ in range(2)))
@@ -320,7 +327,7 @@ def test_no_process_outlives_its_worker_however_that_ends(end):
         time.sleep(0.02)
 
 
-def children() -> list[int]:
+def all_children() -> list[int]:
     return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
 
 
