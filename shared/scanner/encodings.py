@@ -26,6 +26,9 @@ _PIECES = letters_of(f"{string.ascii_letters}{string.digits}/_=+-{_SPACE}")
 _HEX = letters_of(f"{string.hexdigits}xu=%&#;:-{_SPACE}")
 _NUMBERS = letters_of(f"{string.digits};{_SPACE}")
 _READABLE_RUN = re.compile(rb"[\t\n\r -~]{20,}")
+# Six groups of four letters that stand for characters below 128: any 20 readable ones have such, wherever they begin.
+_PLAIN_IN_BASE64 = re.compile(r"(?:[CDI-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){6}")
+_COMPRESSED_IN_BASE64 = re.compile(r".{0,3}(?:H4[s-v]|Qlpo|[/_]Td6WF)")  # gzip, bzip2, xz
 _HEX_PAIRS = re.compile(r"(?:(?:0x|\\x|=|%|\\u00|&#x)?[0-9a-fA-F]{2}[\s,;:\"'-]{0,3}){16,}")
 _NO_HEX = re.compile(r"0x|\\x|\\u00|&#x|[^0-9a-fA-F]")
 _DUMP = re.compile(r"(?m)^[ \t>]{0,8}[0-9a-fA-F]{4,8}(?::|[ \t])[ \t]{0,4}((?:[0-9a-fA-F]{2,4} {1,2}){2,16})")
@@ -117,12 +120,21 @@ def _paragraph(text: str, at: int) -> tuple[int, int]:
 def _pieces_of_base64(written: str, at: int) -> Iterator[tuple[int, str, bytes]]:
     """In short lines, in a list of strings, or with words before it: from each of four letters on."""
     letters = written[:MAX_ENCODED].translate(_BETWEEN_PIECES).replace("=", "")
-    if len(letters) < MIN_LETTERS or letters.isalpha() or letters.islower():
+    if len(letters) < MIN_LETTERS or letters.isalpha() or letters.islower() or not _may_say_something(letters):
         return
     for first in range(4):
         if (said := _readable_runs(letters[first:])) is not None:
             yield at + len(written) - len(written.lstrip(_SPACE)), "base64", said
             return
+
+
+def _may_say_something(letters: str) -> bool:
+    """Prose has as many letters as base64, and is decoded four times where this does not rule it out."""
+    return (
+        _PLAIN_IN_BASE64.search(letters) is not None
+        or _COMPRESSED_IN_BASE64.match(letters) is not None
+        or letters.count("A", 0, 60) >= 4  # two bytes a letter: every other one is 0
+    )
 
 
 def _readable_runs(letters: str) -> bytes | None:

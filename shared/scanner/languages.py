@@ -119,7 +119,7 @@ def _unread_run(words: list[tuple[str, str]], lowered: Mapping[str, str], langua
                 continue  # most words
             start, seen = at, set()
         if weight != 1 or (follows and lowered[word] not in seen):
-            score = max(0, score + weight)
+            score = score + weight if score + weight > 0 else 0  # max() takes longer than all else here
             seen.add(lowered[word])
         if score >= MIN_RUN and at - start + 1 >= MIN_RUN:
             return [lowered[word] for _, word in words[start : at + 1]]
