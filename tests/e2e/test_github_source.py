@@ -49,10 +49,10 @@ def platform(tmp_path_factory, github):
 
 @pytest.fixture(scope="module")
 def quick_platform(tmp_path_factory, github):
-    """Two minutes until the next try become twelve seconds."""
+    """Two minutes until the next try become six seconds."""
     directory = tmp_path_factory.mktemp("quick")
     vendor = {"VENDORS": f"trusted:{VENDOR_ID}"}
-    running = Platform.start(directory, GITHUB_API_URL=github.url, TIME_SCALE="0.1", WEBHOOK_LOOPBACK="true", **vendor)
+    running = Platform.start(directory, GITHUB_API_URL=github.url, TIME_SCALE="0.05", WEBHOOK_LOOPBACK="true", **vendor)
     yield running
     running.kill()
 

@@ -44,7 +44,7 @@ def github():
 def platform(tmp_path_factory, github):
     settings = {"GITHUB_API_URL": github.url, "GITHUB_CLIENT_ID": CLIENT_ID, "WEBHOOK_LOOPBACK": "true"}
     # Notifications are due every six seconds.
-    running = Platform.start(tmp_path_factory.mktemp("owners"), TIME_SCALE="0.1", **settings)
+    running = Platform.start(tmp_path_factory.mktemp("owners"), TIME_SCALE="0.05", **settings)
     yield running
     running.kill()
 
