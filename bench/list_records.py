@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from shared.records.submissions import State, Submission, new_id
+from shared.settings import Settings
 from shared.storage.dynamo_kv import DynamoKV
 from shared.storage.kv import Put
 from shared.submissions.counters import COUNTER_SHARDS
@@ -17,10 +18,12 @@ LONG_AGO = datetime.now(UTC) - timedelta(days=30)  # older than anything the fee
 
 
 def env_of(kv: DynamoKV, clock: Callable[[], datetime]) -> Env:
-    """Only the store is used."""
-    return Env(
-        kv=kv, content=None, queue=None, secrets=None, github=None, bedrock=None, scans=None, settings=None, clock=clock
-    )
+    """Only the store is used, and settings that decide what is written."""
+    names = dict.fromkeys(("table_name", "bucket_name", "queue_url", "secret_id", "region"), "-")
+    unused = dict.fromkeys(("endpoint_url", "secrets_file"))
+    settings = Settings(stage="local", allow_uploads=False, max_active=1, **names, **unused)
+    others = dict.fromkeys(("content", "queue", "secrets", "github", "bedrock", "scans"))
+    return Env(kv=kv, settings=settings, clock=clock, **others)
 
 
 def skill_items(number: int) -> list[dict[str, Any]]:
